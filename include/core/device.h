@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_DEVICE_H
+#define CORE_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+/*
+ * The device model: what a card is and what can be taken from it.
+ *
+ * Kinds are the device types of Koordinator's Device object; the three dimensions are what a card is
+ * measured in. rdma and fpga have only the first one. One table row per kind (device.c) says which
+ * resource name each dimension has.
+ */
+enum device_kind { DEVICE_GPU, DEVICE_RDMA, DEVICE_FPGA, DEVICE_KIND_MAX };
+
+enum dimension {
+    DIM_PERCENT, /* gpu-core, rdma, fpga: percent of one card */
+    DIM_RATIO,   /* gpu-memory-ratio: percent of one card's memory */
+    DIM_BYTES,   /* gpu-memory: bytes */
+    DIM_MAX
+};
+
+#define DIM_BIT(dim) (1u << (dim))
+
+/* Bounds on what comes from outside. Past them a Device entry or an annotation is refused; together
+ * they keep every sum and product below in int64. */
+#define CARDS_PER_NODE_MAX 256
+#define CARDS_PER_POD_MAX 64
+#define CARD_BYTES_MAX (INT64_C(1) << 46) /* 64 TiB of memory on one card */
+#define CARD_PERCENT_MAX INT64_C(100000)
+#define DEVICE_ID_MAX 95 /* bytes of a device id (UUID, PCI address) */
+
+/* An amount in all dimensions of one card; a dimension that does not apply is 0. */
+struct amount {
+    int64_t percent;
+    int64_t ratio;
+    int64_t bytes;
+};
+
+/* One entry of a Device object, as decoded. */
+struct device {
+    enum device_kind kind;
+    int32_t minor;
+    bool healthy;
+    struct amount total;
+    struct str id; /* borrowed; empty if none */
+};
+
+/* What a Device object lists: borrowed entries, any order, minors unique within a kind. */
+struct inventory {
+    const struct device *devices;
+    uint32_t count;
+};
+
+/* A share of one card: what one pod takes from it. */
+struct share {
+    enum device_kind kind;
+    int32_t minor;
+    struct amount amount;
+};
+
+/*
+ * Cards in columns, so that a scan over thousands of nodes reads little memory. One row a card; the
+ * rows of a node are contiguous, grouped by kind in enum order, minors ascending inside a kind.
+ * `has` tells which dimensions the card can give now: 0 for a card that must not be chosen (unhealthy,
+ * not listed any more, nothing to give). `used` may exceed `total` when a card shrank under its pods.
+ * Invariant: free_* = has ? max(total - used, 0) : 0, kept by cards_refresh().
+ */
+struct card_columns {
+    int32_t *minor;
+    uint8_t *has;          /* DIM_BIT()s */
+    bool *registered;      /* listed in the Device object */
+    uint32_t *pods;        /* pods that hold anything here, also a zero share */
+    int32_t *free_percent; /* hot copies for the scan */
+    int32_t *free_ratio;
+    int64_t *free_bytes;
+    int64_t *total_bytes;
+    struct amount *total; /* zero unless healthy and listed */
+    struct amount *used;
+};
+
+/* One node's cards: a window on columns that somebody else owns and does not change meanwhile. */
+struct cards {
+    const struct card_columns *at;
+    uint32_t first;
+    uint16_t count[DEVICE_KIND_MAX];
+};
+
+/* "gpu", "rdma", "fpga". */
+const char *device_kind_name(enum device_kind kind);
+
+/* The kind called `name`, or DEVICE_KIND_MAX. */
+enum device_kind device_kind_find(struct str name);
+
+/* Full resource name of a dimension of a kind ("koordinator.sh/gpu-memory"), NULL if the kind has no
+ * such dimension. */
+const char *device_dimension_name(enum device_kind kind, enum dimension dim);
+
+/* The dimension of `kind` called by this resource name; Koordinator's deprecated kubernetes.io/ names
+ * are known too. DIM_MAX if none. */
+enum dimension device_dimension_find(enum device_kind kind, struct str resource);
+
+/* Row number of the first card of `kind`. */
+uint32_t cards_begin(const struct cards *cards, enum device_kind kind);
+
+/* Row of the card with this minor, or UINT32_MAX. */
+uint32_t cards_find(const struct cards *cards, enum device_kind kind, int32_t minor);
+
+/* Recompute the free_* and has columns of `row` from total, used and registered. */
+void cards_refresh(struct card_columns *columns, uint32_t row);
+
+/* Add a share to (sign 1) or take it from (sign -1) the card in `row` and refresh it. Taking more than
+ * is there is a programming error (assert). */
+void cards_charge(struct card_columns *columns, uint32_t row, const struct amount *amount, int sign);
+
+/* One dimension of an amount. */
+static inline int64_t amount_get(const struct amount *amount, enum dimension dim)
+{
+    return dim == DIM_PERCENT ? amount->percent : dim == DIM_RATIO ? amount->ratio : amount->bytes;
+}
+
+/* Set one dimension of an amount. */
+static inline void amount_set(struct amount *amount, enum dimension dim, int64_t value)
+{
+    *(dim == DIM_PERCENT ? &amount->percent : dim == DIM_RATIO ? &amount->ratio : &amount->bytes) =
+        value;
+}
+
+/* Bytes that `ratio` percent of a card of `total_bytes` is, rounded down; exact.
+ * Preconditions: 0 <= ratio <= CARD_PERCENT_MAX, 0 <= total_bytes <= CARD_BYTES_MAX. */
+int64_t memory_ratio_to_bytes(int64_t ratio, int64_t total_bytes);
+
+/* Percent of a card of `total_bytes` that `bytes` is, rounded down; exact. 0 when total_bytes is 0.
+ * Preconditions: 0 <= bytes, total_bytes <= CARD_BYTES_MAX. Koordinator computes this in doubles and is
+ * sometimes one lower (docs/behaviour.md). */
+int64_t memory_bytes_to_ratio(int64_t bytes, int64_t total_bytes);
+
+#endif

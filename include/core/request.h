@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_REQUEST_H
+#define CORE_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "core/device.h"
+
+/*
+ * From what a pod's containers ask for to one unified form: for each device kind a number of cards and
+ * an amount on each. Rules: docs/requests.md.
+ */
+
+/* Device resources a pod may name; one table row each (request.c). */
+enum resource {
+    RESOURCE_NVIDIA_GPU,       /* nvidia.com/gpu, whole cards */
+    RESOURCE_AMD_GPU,          /* amd.com/gpu */
+    RESOURCE_DCU_GPU,          /* dcu.com/gpu */
+    RESOURCE_GPU,              /* koordinator.sh/gpu, percent */
+    RESOURCE_GPU_SHARED,       /* koordinator.sh/gpu.shared, number of cards to share */
+    RESOURCE_GPU_CORE,         /* koordinator.sh/gpu-core, percent */
+    RESOURCE_GPU_MEMORY,       /* koordinator.sh/gpu-memory, bytes */
+    RESOURCE_GPU_MEMORY_RATIO, /* koordinator.sh/gpu-memory-ratio, percent */
+    RESOURCE_RDMA,             /* koordinator.sh/rdma, percent */
+    RESOURCE_FPGA,             /* koordinator.sh/fpga, percent */
+    RESOURCE_MAX
+};
+
+/* Amounts by resource; absent and zero mean the same. */
+struct resources {
+    int64_t amount[RESOURCE_MAX];
+};
+
+enum container_role { CONTAINER_APP, CONTAINER_INIT, CONTAINER_SIDECAR /* restartable init */ };
+
+/* A container's device request, in pod order (init containers and sidecars first, in their order). */
+struct container {
+    struct str name; /* borrowed */
+    enum container_role role;
+    struct resources requests;
+};
+
+/* One device kind of a pod request in unified form. */
+struct device_request {
+    int64_t count;      /* cards; 0 = this kind is not requested */
+    struct amount each; /* per card, in the dimensions named */
+    uint8_t named;      /* DIM_BIT()s the user named (after conversion); the others are derived */
+    bool whole;         /* a whole card: only one on which nothing at all is booked */
+};
+
+/* A pod's device request in unified form. Plain value; zeroed = asks for no device. */
+struct pod_request {
+    struct device_request of[DEVICE_KIND_MAX];
+};
+
+/* Longest text of an invalid request, with its NUL. */
+#define REQUEST_TEXT_MAX 256
+
+/* Full name of a resource. */
+const char *resource_name(enum resource resource);
+
+/* The resource called `name`, or RESOURCE_MAX. Deprecated kubernetes.io/ names (gpu, gpu-core,
+ * gpu-memory, gpu-memory-ratio, rdma, fpga) are found too, with *ret_deprecated true: a value under the
+ * current name wins over one under the old name. */
+enum resource resource_find(struct str name, bool *ret_deprecated);
+
+/* The device kind a resource belongs to. */
+enum device_kind resource_kind(enum resource resource);
+
+/* Effective pod request, as kube-scheduler computes it (k8s.io/component-helpers resource PodRequests):
+ * max(sum of app containers and sidecars, for each init container its own plus the sidecars before it)
+ * plus overhead, per resource. `overhead` may be NULL. Returns 0, or -ERANGE when a sum leaves int64
+ * (err names the resource), or -EINVAL for a negative amount. */
+int request_effective(const struct container *containers, uint32_t count,
+                      const struct resources *overhead, struct resources *ret, struct error *err);
+
+/* True when any amount is not zero. */
+bool resources_any(const struct resources *resources);
+
+/* Check the combination and values of one pod's effective request. Valid: 0. Invalid: -EINVAL and in
+ * err Koordinator's sentence ("invalid resource unit NAME: VALUE" for koordinator.sh/gpu, rdma and fpga
+ * values that are above 100 and no multiple of 100; else "invalid resource device requests: [NAMES]",
+ * names sorted), then ": ", the resource, its value and the rule it breaks. The text is the same for
+ * every call with the same amounts and fits REQUEST_TEXT_MAX. No device resource at all is valid here.*/
+int request_validate(const struct resources *effective, struct error *err);
+
+/* Names of one valid combination of GPU resources, as a bit set of (1 << enum resource), for the
+ * resources of one kind in `effective`; 0 when the kind's set is not allowed or empty. */
+uint32_t request_combination(const struct resources *effective, enum device_kind kind);
+
+/* Conversion of names only, before the split per card: vendor counts x 100 and koordinator.sh/gpu become
+ * percent and ratio, the rest stays. `combination` as from request_combination. Returns false (and
+ * writes nothing) when a name of the combination is not in `effective` or the product leaves int64.
+ * Amounts are those of all cards together. */
+bool request_convert(const struct resources *effective, enum device_kind kind, uint32_t combination,
+                     struct amount *ret_total, int64_t *ret_shared);
+
+/* Validate, convert and split: the whole way for all kinds. Same results as request_validate. Division
+ * by the number of cards truncates as in Koordinator; a per-card amount that would become 0 is refused. */
+int request_parse(const struct resources *effective, struct pod_request *ret, struct error *err);
+
+/* True when the pod asks for at least one device. */
+bool request_any(const struct pod_request *request);
+
+/* Same request in every field. */
+bool request_eq(const struct pod_request *a, const struct pod_request *b);
+
+/* What the request takes from a card with this total: the named dimensions as they are, memory bytes and
+ * ratio derived from each other where the card has the missing one. */
+struct amount request_on_card(const struct device_request *request, const struct amount *card_total);
+
+/* One line for people: "1 gpu x 50% core, 8Gi", "2 whole gpu, 1 rdma x 100%"; "no devices". Cut at
+ * `size`; returns the length written. */
+size_t request_format(const struct pod_request *request, char *out, size_t size);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HTTP_HANDLERS_H
+#define HTTP_HANDLERS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "codec/extender.h"
+#include "http/server.h"
+#include "sched/sched.h"
+
+/*
+ * The routes of the daemon: decode, call one use case, encode. One short function a route.
+ *
+ *   POST PREFIX/filter PREFIX/prioritize PREFIX/preempt PREFIX/bind
+ *   GET  /livez /readyz /healthz (?verbose)   /metrics   /debug/cache (loopback unless debug_remote)
+ */
+struct http_app {
+    struct sched *sched;
+    struct codec_limits limits;
+    atomic_bool draining;      /* readyz fails */
+    atomic_bool debug_remote;
+    atomic_int per_card;       /* enum config_per_card: 0 auto, 1 on, 2 off */
+    _Atomic uint32_t per_card_max_nodes;
+};
+
+#define HTTP_APP_ROUTES_MAX 16
+
+/* Fill `routes` (room for HTTP_APP_ROUTES_MAX) with the daemon's rows for verbs below `prefix` ("" or
+ * "/v1"); the path strings live in `paths`. Returns their number. */
+struct http_app_paths {
+    char verb[4][128];
+};
+uint32_t http_app_routes(struct http_app *app, const char *prefix, struct http_app_paths *paths,
+                         struct http_route *routes);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STATE_CACHE_H
+#define STATE_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "core/charge.h"
+#include "core/extender.h"
+#include "core/policy.h"
+#include "core/pod.h"
+#include "core/reason.h"
+#include "state/booking.h"
+
+/*
+ * Nodes, their cards, and pods with their bookings. One mutex, taken and released inside every function
+ * here; under it run only core and map operations. Every function may be called from any thread; none
+ * blocks on anything but the mutex. Inputs are copied; nothing that is returned points into the cache.
+ *
+ * Invariants, checked by cache_check():
+ *   used of a card = sum of the charges of the pods on it, in every dimension;
+ *   the charge of a pod is charge_of(its annotation or our plan, its request, the cards now);
+ *   used never exceeds total by a decision of cache_book (an inventory that shrinks may make it so).
+ *
+ * The state is a function of the last event of each object: events of different objects may come in any
+ * order. A pod event before its node's, a Device without a Node: all kept until the rest arrives.
+ */
+struct cache;
+
+/* What to do with a node on which a device pod runs whose cards are unknown. */
+enum unknown_pods { UNKNOWN_PODS_CLOSE, UNKNOWN_PODS_IGNORE };
+
+/* A new, empty cache, or NULL when memory ends. Free with cache_free. */
+struct cache *cache_new(enum unknown_pods unknown_pods);
+
+/* Free it; nobody may use it any more. NULL is fine. */
+void cache_free(struct cache *cache);
+
+/* Change the rule for unknown pods at run time (configuration reload). */
+void cache_set_unknown_pods(struct cache *cache, enum unknown_pods unknown_pods);
+
+/* ---- events: what the API server says. Idempotent. 0, or -ENOMEM with the state unchanged. ---- */
+
+/* A Node exists. */
+int cache_node_set(struct cache *cache, struct str name);
+
+/* A Node is gone; its pods' bookings and its Device object stay until their own events. */
+void cache_node_remove(struct cache *cache, struct str name);
+
+/* The Device object of a node, replacing the one before. -EINVAL (err filled, state unchanged) when it
+ * breaks a bound of core/device.h or lists a minor twice. */
+int cache_devices_set(struct cache *cache, struct str node, const struct inventory *inventory,
+                      struct error *err);
+
+/* The Device object is gone: the node's cards give nothing more, bookings stay. */
+void cache_devices_remove(struct cache *cache, struct str node);
+
+/* What a pod event meant. */
+struct pod_event_result {
+    enum booking_state state; /* after the event */
+    enum charge_trust trust;  /* valid while bound */
+    bool taken;               /* its annotation was read for the first time by this event */
+    bool odd;                 /* the step was legal but unexpected */
+    bool moved;               /* bound elsewhere than booked */
+    bool drifted;             /* annotation differs from the one taken before: not applied */
+};
+
+/* A pod was added or modified. `request` NULL = the pod's request is invalid. Pods that neither ask for a
+ * device nor have a booking are not kept. A finished pod is a removed one. */
+int cache_pod_set(struct cache *cache, const struct pod *pod, const struct pod_request *request,
+                  struct pod_event_result *ret);
+
+/* A pod is gone. Unknown UIDs are fine. */
+void cache_pod_remove(struct cache *cache, struct str uid);
+
+/* ---- questions ---- */
+
+enum pod_match {
+    POD_UNKNOWN,  /* no device pod with this UID */
+    POD_KNOWN,    /* uid, namespace and name agree */
+    POD_MISMATCH, /* the UID belongs to another namespace or name */
+};
+
+/* What is known of a pod. Strings are in `mem`. */
+struct pod_view {
+    enum booking_state state;
+    bool confirmed;       /* booked, and the API server said yes */
+    bool request_invalid;
+    struct pod_request request;
+    struct str node;      /* of the booking; empty if none */
+    int32_t priority;
+    enum charge_trust trust;
+    struct plan charge;   /* what it is charged now */
+};
+
+/* Look a pod up by UID and compare its name. Fills *ret only for POD_KNOWN. When memory ends the result
+ * is POD_UNKNOWN with ret->node empty. */
+enum pod_match cache_pod_find(struct cache *cache, const struct pod_id *id, struct arena *mem,
+                              struct pod_view *ret);
+
+/* Judge candidates for a request: reasons[i] for names[i]. The booking that pod `uid` itself holds is
+ * not counted against it. A name given twice is REASON_DUPLICATE the second time. */
+void cache_scan(struct cache *cache, struct str uid, const struct pod_request *request,
+                const struct str *names, uint32_t count, enum reason *reasons);
+
+/* Raw node scores of a policy: scores[i] for names[i]; 0 for nodes that are unknown or have no cards. */
+void cache_score(struct cache *cache, const struct pod_request *request,
+                 const struct node_policy *policy, const struct str *names, uint32_t count,
+                 int64_t *scores);
+
+/* Would the request fit on `node` once the bookings of these pods there are given back? Computed on a
+ * copy. Pods that hold nothing on that node change nothing. */
+enum reason cache_what_if(struct cache *cache, struct str node, const struct pod_request *request,
+                          const struct str *victim_uids, uint32_t victim_count);
+
+/* Per-card explanation of why `request` does not fit on `node` now, see allocate_explain. */
+size_t cache_explain(struct cache *cache, struct str node, const struct pod_request *request, char *out,
+                     size_t size);
+
+/* ---- bind ---- */
+
+enum book_result {
+    BOOK_OK,             /* booked now; *ret_placement filled */
+    BOOK_NO_FIT,         /* *ret_reason says why */
+    BOOK_UNKNOWN_POD,
+    BOOK_INVALID_REQUEST,
+    BOOK_ALREADY_HERE,   /* booked and confirmed, or bound, on this node: an earlier bind succeeded */
+    BOOK_ELSEWHERE,      /* booked or bound on another node */
+    BOOK_IN_PROGRESS,    /* booked on this node and not yet confirmed */
+    BOOK_NO_MEMORY,
+};
+
+/* Decide on `node` with `policy` and book, in one step. */
+enum book_result cache_book(struct cache *cache, struct str uid, struct str node,
+                            const struct device_policy *policy, struct placement *ret_placement,
+                            enum reason *ret_reason);
+
+/* The API server accepted the binding of a booked pod. */
+void cache_confirm(struct cache *cache, struct str uid);
+
+/* The API server refused the binding, or the pod was read back as not ours: give the cards back. A pod
+ * that the watch has seen bound meanwhile keeps its booking. */
+void cache_forget(struct cache *cache, struct str uid);
+
+/* ---- views for people and tests ---- */
+
+struct card_view {
+    enum device_kind kind;
+    int32_t minor;
+    bool registered;
+    bool healthy; /* can be chosen */
+    uint32_t pods;
+    struct amount total, used;
+    char id[DEVICE_ID_MAX + 1];
+};
+
+struct node_pod_view {
+    struct pod_id id;
+    enum booking_state state;
+    enum charge_trust trust;
+    bool confirmed;
+    uint32_t share_count;
+    const struct share *shares;
+};
+
+struct node_view {
+    struct str name;
+    bool has_node, has_devices, closed;
+    uint32_t card_count;
+    const struct card_view *cards;
+    uint32_t pod_count;
+    const struct node_pod_view *pods; /* ordered by namespace, name, uid */
+};
+
+/* Number of node slots; iterate cache_node_at over 0..n-1. Slots are stable while a node is known. */
+uint32_t cache_node_slots(struct cache *cache);
+
+/* Copy slot `index` into `mem`: 1 filled, 0 an empty slot, -ENOMEM. The lock is held for one node only, so
+ * a dump of a large cluster never holds up a filter. */
+int cache_node_at(struct cache *cache, uint32_t index, struct arena *mem, struct node_view *ret);
+
+/* Same by name; 0 when the node is not known. */
+int cache_node_get(struct cache *cache, struct str name, struct arena *mem, struct node_view *ret);
+
+struct cache_counts {
+    uint32_t nodes;        /* with Node object */
+    uint32_t device_nodes; /* with Device object */
+    uint32_t cards;
+    uint32_t pods;         /* kept records */
+    uint32_t booked, bound;
+    uint32_t inconsistent_pods, unknown_pods;
+    uint32_t closed_nodes;
+};
+
+/* Totals of the whole cache. */
+void cache_count(struct cache *cache, struct cache_counts *ret);
+
+/* Verify the invariants at the top. 0, or -EFAULT with the first violation in err. For tests and debug:
+ * holds the lock for the whole check. */
+int cache_check(struct cache *cache, struct error *err);
+
+#endif
