@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+# DeviceShare Extender.  `make help` lists what can be made; the layers are in tests/checks/layers.mk.
+
+VERSION    := 0.1.0
+PREFIX     ?= /usr/local
+SBINDIR    ?= $(PREFIX)/sbin
+SYSCONFDIR ?= /etc
+DOCDIR     ?= $(PREFIX)/share/doc/deviceshare-extender
+# Debian's own Python, the one that python3-pytest installs for.
+PYTHON     ?= /usr/bin/python3
+INSTALL    ?= install
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+
+DEBIAN_PACKAGES := gcc libc6-dev binutils pkgconf libmicrohttpd-dev libgnutls28-dev libjson-c-dev \
+	libcurl4-openssl-dev|libcurl4-gnutls-dev libyaml-dev libcmocka-dev \
+	ca-certificates curl openssl procps python3 python3-pytest \
+	$(if $(findstring clang,$(CC)),clang libclang-rt-14-dev llvm)
+
+include tests/checks/layers.mk
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+# As many jobs as processors, unless told otherwise.
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+endif
+ifneq ($(word 2,$(MAKECMDGOALS)),)
+.NOTPARALLEL: # `make clean all` means one after the other
+endif
+
+# Everything is made under build/; other compilers and sanitizers have a folder of their own there,
+# say build/clang-address+undefined.
+comma   := ,
+empty   :=
+space   := $(empty) $(empty)
+variant := $(strip $(filter-out gcc,$(notdir $(CC))) $(subst $(comma),+,$(SAN)))
+B       := build$(addprefix /,$(subst $(space),-,$(variant)))
+
+Q   := $(if $(V),,@)
+say  = $(if $(V),,@printf '  %-4s %s\n' $1 $(2:$(B)/%=%))
+
+# ---- flags --------------------------------------------------------------------------------------
+# On a fresh machine neither compiler nor pkg-config is there when this file is read; `deps` brings
+# them.  So both are asked at first need and the answer is remembered.
+once = $(call once_,once.$(subst =,_,$(subst $(space),_,$1)),$2)
+once_ = $(if $(filter undefined,$(origin $1)),$(eval $1 := $(shell $2)))$($1)
+try  = $(call once,try $1,$(CC) -Werror $1 -x c -c -o /dev/null /dev/null 2>/dev/null && echo '$1')
+pkg  = $(if $2,$(call once,pkg $1 $(sort $2),pkg-config $1 $(sort $2)))
+
+CFLAGS ?= -O2 -g
+code := -std=gnu11 -pthread -fPIE -fno-common -ffile-prefix-map=$(CURDIR)=.
+ifdef SAN
+# -fno-strict-overflow would define what UBSan is to find, and fortified calls hide it from ASan.
+code += -O1 -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
+else
+code += -fno-strict-overflow -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
+harden = $(foreach f,-fstack-clash-protection -fcf-protection -ftrivial-auto-var-init=zero,$(call try,$f))
+endif
+
+warn := -Wall -Wextra -Wshadow -Wformat=2 -Wundef -Wvla -Wwrite-strings -Wstrict-prototypes \
+	-Wpointer-arith -Wold-style-definition -Wimplicit-fallthrough $(if $(WERROR)$(CI),-Werror)
+warn_src = -Wconversion -Wsign-conversion -Wcast-qual -Wmissing-prototypes -Wredundant-decls \
+	$(foreach f,-Wlogical-op -Wduplicated-cond,$(call try,$f))
+
+ldflags := -pie -pthread -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed \
+	$(addprefix -fsanitize=,$(SAN))
+
+compile = $(CC) $(CPPFLAGS) -Iinclude $(CFLAGS) $(code) $(harden) $(warn)
+
+# The commit this tree stands at, if it is a checkout; nothing in a release archive.
+commit = $(call once,commit,test -e .git && git rev-parse --short=12 HEAD 2>/dev/null)
+
+# ---- what there is ------------------------------------------------------------------------------
+closure  = $(sort $(foreach l,$1,$l $(call closure,$(filter-out $l,$(uses_$l)))))
+$(foreach l,$(LAYERS),$(eval src_$l := $(filter-out src/cmd/deviceshare-%,$(wildcard src/$l/*.c))))
+# The archives and the libraries that layers $1 need, in link order.
+archives = $(foreach l,$(filter $(call closure,$1),$(LAYERS)),$(if $(src_$l),$(B)/lib$l.a))
+pkgs     = $(sort $(foreach l,$(call closure,$1),$(pkgs_$l)))
+
+sources     := $(wildcard src/*/*.c tests/support/*.c tests/unit/*/test_*.c tests/property/test_*.c \
+	tests/conformance/*.c)
+objects     := $(sources:%.c=$(B)/obj/%.o)
+PROGRAMS    := $(patsubst src/cmd/%.c,$(B)/%,$(wildcard src/cmd/deviceshare-*.c))
+UNIT        := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/*/test_*.c))
+PROPERTY    := $(patsubst %.c,$(B)/%,$(wildcard tests/property/test_*.c))
+CONFORMANCE := $(if $(wildcard tests/conformance/*.c),$(B)/tests/conformance)
+SUPPORT     := $(if $(wildcard tests/support/*.c),$(B)/tests/libsupport.a)
+# What the property tests and the conformance runner work on.
+domain      := base core state codec sched
+
+# ---- compile and link ---------------------------------------------------------------------------
+# PKGS is the list of libraries a target is compiled or linked with.
+$(B)/obj/src/%.o: src/%.c $(B)/flags | deps
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(compile) $(warn_src) $(defines) $(call pkg,--cflags,$(PKGS)) -MMD -MP -c -o $@ $<
+
+$(B)/obj/tests/%.o: tests/%.c $(B)/flags | deps
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(compile) -Itests/support $(call pkg,--cflags,$(PKGS)) -MMD -MP -c -o $@ $<
+
+$(B)/lib%.a $(B)/tests/lib%.a: $(B)/sources
+	@mkdir -p $(@D)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcsD $@ $(filter %.o,$^)
+
+define layer_rules
+$(B)/obj/src/$1/%.o: private PKGS = $(call pkgs,$1)
+$(B)/obj/tests/unit/$1/%.o $(B)/tests/unit/$1/%: private PKGS = cmocka $(call pkgs,$1)
+$(B)/lib$1.a: $(src_$1:%.c=$(B)/obj/%.o)
+$(filter $(B)/tests/unit/$1/%,$(UNIT)): $(SUPPORT) $(call archives,$1)
+endef
+$(foreach l,$(LAYERS),$(eval $(call layer_rules,$l)))
+
+$(B)/obj/tests/% $(B)/tests/property/%: private PKGS = cmocka $(call pkgs,$(domain))
+$(B)/tests/conformance: private PKGS = $(call pkgs,$(domain))
+$(B)/deviceshare-%: private PKGS = $(call pkgs,cmd)
+
+$(B)/tests/libsupport.a: $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/support/*.c))
+$(PROGRAMS): $(B)/%: $(B)/obj/src/cmd/%.o $(call archives,cmd)
+$(UNIT) $(PROPERTY): $(B)/%: $(B)/obj/%.o
+$(PROPERTY): $(SUPPORT) $(call archives,$(domain))
+$(B)/tests/conformance: $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/conformance/*.c)) \
+	$(call archives,$(domain))
+
+$(PROGRAMS) $(UNIT) $(PROPERTY) $(CONFORMANCE):
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(code) $(ldflags) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
+		$(call pkg,--libs,$(PKGS)) $(LDLIBS)
+
+$(B)/obj/src/cmd/version.o: $(B)/version
+$(B)/obj/src/cmd/version.o: private defines = \
+	-DDEVICESHARE_VERSION='"$(VERSION)"' -DDEVICESHARE_COMMIT='"$(commit)"'
+
+# Files that change when their text does, so that new flags, a new commit or a removed source file
+# rebuild what they touch and nothing else.
+$(B)/flags:   private text = $(compile) $(warn_src) $(ldflags) $(LDFLAGS)
+$(B)/version: private text = $(VERSION) $(commit)
+$(B)/sources: private text = $(sources)
+$(B)/flags $(B)/version $(B)/sources: FORCE | deps
+	@mkdir -p $(@D) && printf '%s\n' '$(text)' | cmp -s - $@ || printf '%s\n' '$(text)' >$@
+FORCE:
+
+-include $(objects:.o=.d)
+
+# ---- targets for people -------------------------------------------------------------------------
+.PHONY: FORCE all run tests test check conformance test-check test-unit test-property test-conformance \
+	test-integration test-bare install uninstall clean help deps
+
+all: $(PROGRAMS) | deps ## build the programs (default)
+
+run: all ## build, then run the scheduler extender with its demo cluster
+	@exec config/demo/run.sh $(B)
+
+conformance: $(CONFORMANCE) | deps ## build the conformance runner
+
+suite = @B='$(B)' PYTHON='$(PYTHON)' TEST='$(TEST)' SAN='$(SAN)' \
+	HEADER_CC='$(compile) $(warn_src) -Werror $(call pkg,--cflags,$(call pkgs,cmd))' \
+	tests/checks/suite.sh
+
+tests: all $(UNIT) $(PROPERTY) $(CONFORMANCE) $(call archives,core) ## build the programs and all tests
+
+test: tests ## build and test everything (TEST=pattern picks)
+	$(suite) check unit property conformance integration
+
+check: test-check ## check layers, headers, symbols, style and docs
+test-check: $(PROGRAMS) $(call archives,core)
+test-unit: $(UNIT)
+test-property: $(PROPERTY)
+test-conformance: $(CONFORMANCE)
+test-integration: $(PROGRAMS)
+test-check test-unit test-property test-conformance test-integration: | deps ## one part of the tests
+	$(suite) $(@:test-%=%)
+
+test-bare: | deps ## run README's commands in a minimal Debian root (needs root)
+	@tests/bare/run.sh
+
+deps: ## install the missing Debian packages
+	@.ci/deps $(DEBIAN_PACKAGES:%='%')
+
+docs     = $(wildcard README.md LICENSE NOTICE CHANGELOG.md docs/*.md)
+examples = $(wildcard config/*.yaml)
+
+install: all ## install under $(DESTDIR)$(PREFIX); an existing configuration is kept
+	$(INSTALL) -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(SYSCONFDIR)/deviceshare $(DESTDIR)$(DOCDIR)
+	$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(SBINDIR)
+	$(INSTALL) -m 644 $(docs) $(DESTDIR)$(DOCDIR)
+	for f in $(examples); do to=$(DESTDIR)$(SYSCONFDIR)/deviceshare/$${f##*/}; \
+		test -e $$to || $(INSTALL) -m 644 $$f $$to || exit 1; done
+
+uninstall: ## remove what install put there; a changed configuration is kept
+	rm -f $(PROGRAMS:$(B)/%=$(DESTDIR)$(SBINDIR)/%)
+	rm -rf $(DESTDIR)$(DOCDIR)
+	for f in $(examples); do to=$(DESTDIR)$(SYSCONFDIR)/deviceshare/$${f##*/}; \
+		! cmp -s $$f $$to || rm -f $$to; done
+	rmdir $(DESTDIR)$(SYSCONFDIR)/deviceshare 2>/dev/null || true
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## show this text
+	@awk -F ':.*## ' '/^[a-z].*## /{ \
+		printf((length($$1) > 12 ? "  make %s\n%20s%s\n" : "  make %-12s %s%s\n"), $$1, "", $$2) }' Makefile
+	@echo 'Variables: V=1  WERROR=1  CC=clang  SAN=address,undefined|thread  TEST=pattern  PREFIX=  DESTDIR='
