@@ -108,7 +108,10 @@ part_integration() {
     DEVICESHARE_BUILD=$B timeout -k 30 1800 "$PYTHON" -m pytest -q -ra -p no:cacheprovider \
         --junitxml="$xml" ${TEST:+-k "$TEST"} tests/integration </dev/null >"$log" 2>&1
     status=$?
-    if [ -n "$TEST" ] && [ "$status" -eq 5 ]; then return; fi # none is picked
+    if [ -n "$TEST" ] && [ "$status" -eq 5 ]; then # none is picked
+        ran=0
+        return
+    fi
     local tests=0 failures=0 errors=0
     for key in tests failures errors skipped; do
         printf -v "$key" '%d' "$(grep -o "<testsuite [^>]*" "$xml" 2>/dev/null |
@@ -163,5 +166,6 @@ for part; do
     total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed))
 done
 
+[ -z "$TEST" ] || [ "$((total_passed + total_failed))" -gt 0 ] || echo "No test matches '$TEST'."
 echo "$total_passed passed, $total_failed failed"
-[ "$total_failed" -eq 0 ]
+[ "$total_failed" -eq 0 ] && [ "$total_passed" -gt 0 ]
