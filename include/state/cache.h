@@ -65,7 +65,7 @@ struct pod_event_result {
     bool taken;               /* its annotation was read for the first time by this event */
     bool odd;                 /* the step was legal but unexpected */
     bool moved;               /* bound elsewhere than booked */
-    bool drifted;             /* annotation differs from the one taken before: not applied */
+    bool drifted;             /* annotation now differs from the one taken: not applied; once an edit */
 };
 
 /* A pod was added or modified. `request` NULL = the pod's request is invalid. Pods that neither ask for a
@@ -128,8 +128,8 @@ enum book_result {
     BOOK_UNKNOWN_POD,
     BOOK_INVALID_REQUEST,
     BOOK_ALREADY_HERE,   /* booked and confirmed, or bound, on this node: an earlier bind succeeded */
-    BOOK_ELSEWHERE,      /* booked or bound on another node */
-    BOOK_IN_PROGRESS,    /* booked on this node and not yet confirmed */
+    BOOK_ELSEWHERE,      /* booked and confirmed, or bound, on another node */
+    BOOK_IN_PROGRESS,    /* booked, here or elsewhere, and not yet confirmed */
     BOOK_NO_MEMORY,
 };
 
@@ -147,14 +147,15 @@ void cache_forget(struct cache *cache, struct str uid);
 
 /* ---- views for people and tests ---- */
 
+/* A card; also one that is not listed any more while pods still hold it (registered false). */
 struct card_view {
     enum device_kind kind;
     int32_t minor;
-    bool registered;
-    bool healthy; /* can be chosen */
+    bool registered; /* listed in the Device object */
+    bool usable;     /* listed, healthy and with something to give */
     uint32_t pods;
     struct amount total, used;
-    char id[DEVICE_ID_MAX + 1];
+    struct str id;
 };
 
 struct node_pod_view {
@@ -162,6 +163,7 @@ struct node_pod_view {
     enum booking_state state;
     enum charge_trust trust;
     bool confirmed;
+    bool drifted; /* its annotation was edited after it was taken */
     uint32_t share_count;
     const struct share *shares;
 };

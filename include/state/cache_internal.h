@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STATE_CACHE_INTERNAL_H
+#define STATE_CACHE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "state/cache.h"
+#include "state/card_store.h"
+
+/* What the files of the cache share; nobody else includes this. */
+
+#define NODE_NONE UINT32_MAX
+
+/* A pod that asks for devices, or holds some. */
+struct pod_record {
+    struct pod_record *next, **link; /* in its node's list while it has a place; link NULL otherwise */
+    uint32_t node;                   /* slot of its place, NODE_NONE while it has none */
+    enum booking_state state;
+    bool confirmed;
+    bool drifted; /* the annotation seen last differs from the one taken */
+    bool request_invalid; /* request is then zero and says nothing */
+    enum charge_trust trust;
+    enum annotation_state annotation; /* of the annotation taken; ANNOTATION_READ for our own plan */
+    int32_t priority;
+    uint32_t scan_epoch; /* last question that named this pod */
+    struct pod_request request;
+    uint32_t share_count;
+    struct share *shares;  /* as taken from the annotation, or our plan; sorted, unique */
+    struct share *charges; /* what is booked, beside each share; same block as shares */
+    struct str uid, ns, name; /* behind this struct, in its block */
+};
+
+struct node {
+    struct str name; /* owned, data NULL in an empty slot */
+    bool has_node, has_devices;
+    uint16_t count[DEVICE_KIND_MAX];
+    struct card_range range;
+    char *ids;               /* block behind the id column */
+    struct pod_record *pods; /* that have their place here */
+    uint32_t unknown_pods;   /* of them, with CHARGE_UNKNOWN */
+    uint32_t scan_epoch;     /* last scan that named this node */
+};
+
+struct cache {
+    pthread_mutex_t mutex;
+    enum unknown_pods unknown_pods;
+
+    struct node *nodes;
+    uint32_t node_slots, node_capacity;
+    struct map node_by_name;
+    struct card_store store;
+
+    struct map pod_by_uid; /* value: index into pods */
+    struct pod_record **pods;
+    uint32_t *free_pods; /* as many as pod_capacity */
+    uint32_t pod_slots, pod_capacity, free_pod_count;
+
+    uint32_t scan_epoch;
+    struct {
+        struct cache_counts view; /* kept up to date but for closed_nodes, a question of configuration */
+        uint32_t nodes_with_unknown;
+        uint32_t node_slots_free;
+    } counts;
+};
+
+/* A node's cards, copied: to be changed at will, or read without the lock. */
+struct card_copy {
+    struct cards cards; /* window on `columns` below */
+    struct card_columns columns;
+    int32_t minor[CARDS_PER_NODE_MAX];
+    uint8_t has[CARDS_PER_NODE_MAX];
+    bool registered[CARDS_PER_NODE_MAX];
+    uint32_t pods[CARDS_PER_NODE_MAX];
+    int32_t free_percent[CARDS_PER_NODE_MAX];
+    int32_t free_ratio[CARDS_PER_NODE_MAX];
+    int64_t free_bytes[CARDS_PER_NODE_MAX];
+    int64_t total_bytes[CARDS_PER_NODE_MAX];
+    struct amount total[CARDS_PER_NODE_MAX];
+    struct amount used[CARDS_PER_NODE_MAX];
+};
+
+/* Lock held in all of these. */
+
+/* The slot of a node, or NODE_NONE. */
+uint32_t cache_node_find_locked(const struct cache *cache, struct str name);
+
+/* The record of a pod, or NULL. */
+struct pod_record *cache_pod_lookup_locked(const struct cache *cache, struct str uid);
+
+/* The slot of a node, made when missing; NODE_NONE when memory ends. */
+uint32_t cache_node_ensure_locked(struct cache *cache, struct str name);
+
+/* Free the slot if nothing is known of the node any more. */
+void cache_node_tidy_locked(struct cache *cache, uint32_t slot);
+
+/* A window on the node's cards. */
+struct cards cache_cards_locked(const struct cache *cache, const struct node *node);
+
+/* Copy the node's cards; `to` must not move afterwards. */
+void cache_copy_locked(const struct cache *cache, const struct node *node, struct card_copy *to);
+
+/* Put the pod's place on `slot` with these shares and charge it. `block` is a fresh block from
+ * cache_shares_block, taken over. The pod must have no place. */
+void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t slot, struct share *block,
+                        const struct share *shares, uint32_t count, enum annotation_state annotation);
+
+/* Take the pod's place away and give its charges back. No place: nothing happens. */
+void cache_unplace_locked(struct cache *cache, struct pod_record *pod);
+
+/* Take the charges of a placed pod off the cards (not its place), and put them on again, computed anew. */
+void cache_uncharge_locked(struct cache *cache, struct pod_record *pod);
+void cache_charge_locked(struct cache *cache, struct pod_record *pod);
+
+/* Move the pod to a booking state, keeping the counters right. */
+void cache_set_state_locked(struct cache *cache, struct pod_record *pod, enum booking_state state);
+
+/* Room for `count` shares and their charges; NULL when memory ends. Never NULL for 0. */
+struct share *cache_shares_block(uint32_t count);
+
+/* Is the node closed to new device pods, not counting `except` (may be NULL)? */
+bool cache_node_closed_locked(const struct cache *cache, const struct node *node,
+                              const struct pod_record *except);
+
+#endif

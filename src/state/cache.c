@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state/cache_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* The lifetime of the cache, its nodes and their cards. */
+
+struct cache *cache_new(enum unknown_pods unknown_pods)
+{
+    struct cache *cache = mem_calloc(1, sizeof *cache);
+    if (cache == NULL)
+        return NULL;
+    cache->unknown_pods = unknown_pods;
+    map_init(&cache->node_by_name);
+    map_init(&cache->pod_by_uid);
+    card_store_init(&cache->store);
+    pthread_mutex_init(&cache->mutex, NULL);
+    return cache;
+}
+
+void cache_free(struct cache *cache)
+{
+    if (cache == NULL)
+        return;
+    for (uint32_t i = 0; i < cache->pod_slots; i++) {
+        if (cache->pods[i] != NULL)
+            mem_free(cache->pods[i]->shares);
+        mem_free(cache->pods[i]);
+    }
+    for (uint32_t i = 0; i < cache->node_slots; i++) {
+        mem_free((char *)(uintptr_t)cache->nodes[i].name.data);
+        mem_free(cache->nodes[i].ids);
+    }
+    mem_free(cache->pods);
+    mem_free(cache->free_pods);
+    mem_free(cache->nodes);
+    map_done(&cache->node_by_name);
+    map_done(&cache->pod_by_uid);
+    card_store_done(&cache->store);
+    pthread_mutex_destroy(&cache->mutex);
+    mem_free(cache);
+}
+
+void cache_set_unknown_pods(struct cache *cache, enum unknown_pods unknown_pods)
+{
+    pthread_mutex_lock(&cache->mutex);
+    cache->unknown_pods = unknown_pods;
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+/* ---- nodes ---- */
+
+uint32_t cache_node_find_locked(const struct cache *cache, struct str name)
+{
+    return map_get(&cache->node_by_name, name);
+}
+
+static uint32_t empty_slot(struct cache *cache)
+{
+    for (uint32_t i = cache->node_slots; cache->counts.node_slots_free > 0 && i-- > 0;) {
+        if (cache->nodes[i].name.data == NULL)
+            return i;
+    }
+    if (cache->node_slots == cache->node_capacity) {
+        uint32_t capacity = cache->node_capacity * 2 + 64;
+        struct node *grown = mem_realloc(cache->nodes, capacity, sizeof *grown);
+        if (grown == NULL)
+            return NODE_NONE;
+        /* List heads moved with the array. */
+        for (uint32_t i = 0; i < cache->node_slots; i++) {
+            if (grown[i].pods != NULL)
+                grown[i].pods->link = &grown[i].pods;
+        }
+        cache->nodes = grown;
+        cache->node_capacity = capacity;
+    }
+    cache->nodes[cache->node_slots] = (struct node){0};
+    cache->counts.node_slots_free++;
+    return cache->node_slots++;
+}
+
+uint32_t cache_node_ensure_locked(struct cache *cache, struct str name)
+{
+    uint32_t slot = cache_node_find_locked(cache, name);
+    if (slot != MAP_NONE)
+        return slot;
+    char *copy = mem_calloc(name.len + 1, 1);
+    if (copy == NULL)
+        return NODE_NONE;
+    memcpy(copy, name.data, name.len);
+    struct str key = {copy, name.len};
+    slot = empty_slot(cache);
+    if (slot == NODE_NONE || map_put(&cache->node_by_name, key, slot) < 0) {
+        mem_free(copy);
+        return NODE_NONE;
+    }
+    cache->nodes[slot] = (struct node){.name = key};
+    cache->counts.node_slots_free--;
+    return slot;
+}
+
+void cache_node_tidy_locked(struct cache *cache, uint32_t slot)
+{
+    struct node *node = &cache->nodes[slot];
+    if (node->has_node || node->has_devices || node->pods != NULL)
+        return;
+    assert(node->range.chunk == NULL && node->ids == NULL);
+    map_remove(&cache->node_by_name, node->name);
+    mem_free((char *)(uintptr_t)node->name.data);
+    *node = (struct node){0};
+    cache->counts.node_slots_free++;
+}
+
+int cache_node_set(struct cache *cache, struct str name)
+{
+    pthread_mutex_lock(&cache->mutex);
+    uint32_t slot = cache_node_ensure_locked(cache, name);
+    if (slot != NODE_NONE && !cache->nodes[slot].has_node) {
+        cache->nodes[slot].has_node = true;
+        cache->counts.view.nodes++;
+    }
+    pthread_mutex_unlock(&cache->mutex);
+    return slot != NODE_NONE ? 0 : -ENOMEM;
+}
+
+void cache_node_remove(struct cache *cache, struct str name)
+{
+    pthread_mutex_lock(&cache->mutex);
+    uint32_t slot = cache_node_find_locked(cache, name);
+    if (slot != MAP_NONE && cache->nodes[slot].has_node) {
+        cache->nodes[slot].has_node = false;
+        cache->counts.view.nodes--;
+        cache_node_tidy_locked(cache, slot);
+    }
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+/* ---- cards ---- */
+
+struct cards cache_cards_locked(const struct cache *cache, const struct node *node)
+{
+    (void)cache;
+    struct cards cards = {.at = card_range_columns(node->range), .first = node->range.first};
+    memcpy(cards.count, node->count, sizeof cards.count);
+    return cards;
+}
+
+static bool amount_in_bounds(const struct amount *amount)
+{
+    return amount->percent >= 0 && amount->percent <= CARD_PERCENT_MAX && amount->ratio >= 0 &&
+           amount->ratio <= CARD_PERCENT_MAX && amount->bytes >= 0 &&
+           amount->bytes <= CARD_BYTES_MAX;
+}
+
+static bool device_before(const struct device *a, const struct device *b)
+{
+    return a->kind != b->kind ? a->kind < b->kind : a->minor < b->minor;
+}
+
+/* Entries in row order, as indexes; insertion sort: inventories are short and nearly always sorted. */
+static int sort_inventory(const struct inventory *inventory, uint16_t order[CARDS_PER_NODE_MAX],
+                          size_t *ret_id_bytes, struct error *err)
+{
+    if (inventory->count > CARDS_PER_NODE_MAX)
+        return error_set(err, -EINVAL, "spec.devices: %u entries, more than %d", inventory->count,
+                         CARDS_PER_NODE_MAX);
+    size_t id_bytes = 0;
+    for (uint32_t i = 0; i < inventory->count; i++) {
+        const struct device *device = &inventory->devices[i];
+        if (device->kind >= DEVICE_KIND_MAX || device->minor < 0 ||
+            device->id.len > DEVICE_ID_MAX || !amount_in_bounds(&device->total))
+            return error_set(err, -EINVAL, "spec.devices[%u]: a value is out of bounds", i);
+        id_bytes += device->id.len;
+        uint32_t at = i;
+        for (; at > 0 && device_before(device, &inventory->devices[order[at - 1]]); at--)
+            order[at] = order[at - 1];
+        order[at] = (uint16_t)i;
+        if (at > 0 && !device_before(&inventory->devices[order[at - 1]], device))
+            return error_set(err, -EINVAL, "spec.devices[%u].minor: %s %d is listed twice", i,
+                             device_kind_name(device->kind), device->minor);
+    }
+    *ret_id_bytes = id_bytes;
+    return 0;
+}
+
+/* Put an inventory into fresh rows, nothing used yet. */
+static void fill_rows(struct node *node, const struct inventory *inventory, const uint16_t *order)
+{
+    if (inventory->count == 0)
+        return;
+    struct card_columns *columns = card_range_columns(node->range);
+    struct str *ids = card_range_ids(node->range);
+    char *id = node->ids;
+    for (uint32_t i = 0; i < inventory->count; i++) {
+        const struct device *device = &inventory->devices[order[i]];
+        uint32_t row = node->range.first + i;
+        if (device->id.len > 0)
+            memcpy(id, device->id.data, device->id.len);
+        ids[row] = (struct str){id, device->id.len};
+        id += device->id.len;
+        columns->minor[row] = device->minor;
+        columns->registered[row] = true;
+        columns->total[row] = device->healthy ? device->total : (struct amount){0};
+        cards_refresh(columns, row);
+        node->count[device->kind]++;
+    }
+}
+
+static uint32_t card_count(const struct node *node)
+{
+    uint32_t count = 0;
+    for (unsigned kind = 0; kind < DEVICE_KIND_MAX; kind++)
+        count += node->count[kind];
+    return count;
+}
+
+/* Exchange the node's rows for those of an inventory and charge its pods on them anew. */
+static void replace_rows(struct cache *cache, struct node *node, struct card_range range, char *ids,
+                         const struct inventory *inventory, const uint16_t *order)
+{
+    for (struct pod_record *pod = node->pods; pod != NULL; pod = pod->next)
+        cache_uncharge_locked(cache, pod);
+    card_store_give(&cache->store, node->range);
+    mem_free(node->ids);
+    cache->counts.view.cards -= card_count(node);
+    node->range = range;
+    node->ids = ids;
+    memset(node->count, 0, sizeof node->count);
+    fill_rows(node, inventory, order);
+    cache->counts.view.cards += card_count(node);
+    for (struct pod_record *pod = node->pods; pod != NULL; pod = pod->next)
+        cache_charge_locked(cache, pod);
+}
+
+static int devices_set_locked(struct cache *cache, struct str name, const struct inventory *inventory,
+                              const uint16_t *order, char *ids)
+{
+    uint32_t slot = cache_node_ensure_locked(cache, name);
+    if (slot == NODE_NONE)
+        return -ENOMEM;
+    struct node *node = &cache->nodes[slot];
+    struct card_range range;
+    if (card_store_take(&cache->store, inventory->count, &range) < 0) {
+        cache_node_tidy_locked(cache, slot);
+        return -ENOMEM;
+    }
+    replace_rows(cache, node, range, ids, inventory, order);
+    if (!node->has_devices) {
+        node->has_devices = true;
+        cache->counts.view.device_nodes++;
+    }
+    return 0;
+}
+
+int cache_devices_set(struct cache *cache, struct str node, const struct inventory *inventory,
+                      struct error *err)
+{
+    uint16_t order[CARDS_PER_NODE_MAX];
+    size_t id_bytes = 0;
+    int rc = sort_inventory(inventory, order, &id_bytes, err);
+    if (rc < 0)
+        return rc;
+    char *ids = mem_calloc(id_bytes + 1, 1);
+    if (ids == NULL)
+        return error_set(err, -ENOMEM, "out of memory");
+    pthread_mutex_lock(&cache->mutex);
+    rc = devices_set_locked(cache, node, inventory, order, ids);
+    pthread_mutex_unlock(&cache->mutex);
+    if (rc < 0) {
+        mem_free(ids);
+        return error_set(err, rc, "out of memory");
+    }
+    return 0;
+}
+
+void cache_devices_remove(struct cache *cache, struct str name)
+{
+    static const struct inventory nothing = {0};
+    pthread_mutex_lock(&cache->mutex);
+    uint32_t slot = cache_node_find_locked(cache, name);
+    if (slot != MAP_NONE && cache->nodes[slot].has_devices) {
+        struct node *node = &cache->nodes[slot];
+        replace_rows(cache, node, (struct card_range){0}, NULL, &nothing, NULL);
+        node->has_devices = false;
+        cache->counts.view.device_nodes--;
+        cache_node_tidy_locked(cache, slot);
+    }
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+/* ---- charges ---- */
+
+struct share *cache_shares_block(uint32_t count)
+{
+    return mem_calloc((size_t)count * 2 + 1, sizeof(struct share));
+}
+
+/* Put a pod's charges on (sign 1) or take them off its node's cards. A card that is not listed now gets
+ * nothing: the charge waits in the record for its return. */
+static void apply_charges(struct cache *cache, const struct pod_record *pod, int sign)
+{
+    const struct node *node = &cache->nodes[pod->node];
+    struct cards cards = cache_cards_locked(cache, node);
+    struct card_columns *columns = card_range_columns(node->range);
+    for (uint32_t i = 0; i < pod->share_count; i++) {
+        const struct share *charge = &pod->charges[i];
+        uint32_t row = cards_find(&cards, charge->kind, charge->minor);
+        if (row != UINT32_MAX)
+            cards_charge(columns, row, &charge->amount, sign);
+    }
+}
+
+static void count_trust(struct cache *cache, const struct pod_record *pod, int sign)
+{
+    struct node *node = &cache->nodes[pod->node];
+    uint32_t one = (uint32_t)sign;
+    if (pod->trust == CHARGE_INCONSISTENT)
+        cache->counts.view.inconsistent_pods += one;
+    if (pod->trust != CHARGE_UNKNOWN)
+        return;
+    cache->counts.view.unknown_pods += one;
+    if (sign > 0 && node->unknown_pods == 0)
+        cache->counts.nodes_with_unknown++;
+    node->unknown_pods += one;
+    if (sign < 0 && node->unknown_pods == 0)
+        cache->counts.nodes_with_unknown--;
+}
+
+void cache_uncharge_locked(struct cache *cache, struct pod_record *pod)
+{
+    apply_charges(cache, pod, -1);
+    count_trust(cache, pod, -1);
+}
+
+void cache_charge_locked(struct cache *cache, struct pod_record *pod)
+{
+    struct cards cards = cache_cards_locked(cache, &cache->nodes[pod->node]);
+    struct plan charge;
+    pod->trust = charge_of(&cards, pod->request_invalid ? NULL : &pod->request, pod->shares,
+                           pod->share_count, &charge);
+    assert(charge.count == pod->share_count);
+    memcpy(pod->charges, charge.shares, charge.count * sizeof charge.shares[0]);
+    apply_charges(cache, pod, 1);
+    count_trust(cache, pod, 1);
+}
+
+void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t slot,
+                        struct share *block, const struct share *shares, uint32_t count,
+                        enum annotation_state annotation)
+{
+    assert(pod->node == NODE_NONE && count <= CARDS_PER_POD_MAX);
+    struct node *node = &cache->nodes[slot];
+    mem_free(pod->shares);
+    pod->shares = block;
+    pod->charges = block + count;
+    pod->share_count = count;
+    pod->annotation = annotation;
+    if (count > 0)
+        memcpy(block, shares, count * sizeof *shares);
+    pod->node = slot;
+    pod->next = node->pods;
+    pod->link = &node->pods;
+    if (pod->next != NULL)
+        pod->next->link = &pod->next;
+    node->pods = pod;
+    cache_charge_locked(cache, pod);
+}
+
+void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
+{
+    if (pod->node == NODE_NONE)
+        return;
+    uint32_t slot = pod->node;
+    cache_uncharge_locked(cache, pod);
+    *pod->link = pod->next;
+    if (pod->next != NULL)
+        pod->next->link = pod->link;
+    pod->link = NULL;
+    pod->next = NULL;
+    pod->node = NODE_NONE;
+    pod->confirmed = false;
+    pod->annotation = ANNOTATION_ABSENT;
+    pod->share_count = 0;
+    mem_free(pod->shares);
+    pod->shares = pod->charges = NULL;
+    cache_node_tidy_locked(cache, slot);
+}
+
+void cache_set_state_locked(struct cache *cache, struct pod_record *pod, enum booking_state state)
+{
+    struct cache_counts *counts = &cache->counts.view;
+    counts->booked += (uint32_t)(state == BOOKING_BOOKED) - (pod->state == BOOKING_BOOKED);
+    counts->bound += (uint32_t)(state == BOOKING_BOUND) - (pod->state == BOOKING_BOUND);
+    pod->state = state;
+}
+
+bool cache_node_closed_locked(const struct cache *cache, const struct node *node,
+                              const struct pod_record *except)
+{
+    uint32_t unknown = node->unknown_pods;
+    if (except != NULL && except->node != NODE_NONE && &cache->nodes[except->node] == node &&
+        except->trust == CHARGE_UNKNOWN)
+        unknown--;
+    return unknown > 0 && cache->unknown_pods == UNKNOWN_PODS_CLOSE;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state/cache_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* Pods: what events say of them, and our own bookings. */
+
+struct pod_record *cache_pod_lookup_locked(const struct cache *cache, struct str uid)
+{
+    uint32_t index = map_get(&cache->pod_by_uid, uid);
+    return index != MAP_NONE ? cache->pods[index] : NULL;
+}
+
+static char *copy_text(char *to, struct str text, struct str *ret)
+{
+    if (text.len > 0)
+        memcpy(to, text.data, text.len);
+    *ret = (struct str){to, text.len};
+    return to + text.len;
+}
+
+static struct pod_record *record_new(const struct pod_id *id)
+{
+    struct pod_record *pod =
+        mem_calloc(1, sizeof *pod + id->uid.len + id->ns.len + id->name.len + 1);
+    if (pod == NULL)
+        return NULL;
+    char *text = (char *)(pod + 1);
+    text = copy_text(text, id->uid, &pod->uid);
+    text = copy_text(text, id->ns, &pod->ns);
+    copy_text(text, id->name, &pod->name);
+    pod->node = NODE_NONE;
+    return pod;
+}
+
+static int grow_pods(struct cache *cache)
+{
+    if (cache->free_pod_count > 0 || cache->pod_slots < cache->pod_capacity)
+        return 0;
+    uint32_t capacity = cache->pod_capacity * 2 + 64;
+    uint32_t *free_pods = mem_realloc(cache->free_pods, capacity, sizeof *free_pods);
+    if (free_pods == NULL)
+        return -ENOMEM;
+    cache->free_pods = free_pods;
+    struct pod_record **pods = mem_realloc(cache->pods, capacity, sizeof *pods);
+    if (pods == NULL)
+        return -ENOMEM;
+    cache->pods = pods;
+    cache->pod_capacity = capacity;
+    return 0;
+}
+
+static struct pod_record *record_add(struct cache *cache, const struct pod_id *id)
+{
+    if (grow_pods(cache) < 0)
+        return NULL;
+    struct pod_record *pod = record_new(id);
+    if (pod == NULL)
+        return NULL;
+    bool reuse = cache->free_pod_count > 0;
+    uint32_t index = reuse ? cache->free_pods[cache->free_pod_count - 1] : cache->pod_slots;
+    if (map_put(&cache->pod_by_uid, pod->uid, index) < 0) {
+        mem_free(pod);
+        return NULL;
+    }
+    if (reuse)
+        cache->free_pod_count--;
+    else
+        cache->pod_slots++;
+    cache->pods[index] = pod;
+    cache->counts.view.pods++;
+    return pod;
+}
+
+static void record_remove(struct cache *cache, struct pod_record *pod)
+{
+    assert(pod->node == NODE_NONE && pod->state == BOOKING_NONE);
+    uint32_t index = map_get(&cache->pod_by_uid, pod->uid);
+    map_remove(&cache->pod_by_uid, pod->uid);
+    cache->pods[index] = NULL;
+    cache->free_pods[cache->free_pod_count++] = index;
+    cache->counts.view.pods--;
+    mem_free(pod->shares);
+    mem_free(pod);
+}
+
+static void release(struct cache *cache, struct pod_record *pod)
+{
+    cache_unplace_locked(cache, pod);
+    cache_set_state_locked(cache, pod, BOOKING_NONE);
+}
+
+/* ---- pod events ---- */
+
+static enum booking_event event_of(const struct cache *cache, const struct pod_record *record,
+                                   const struct pod *pod)
+{
+    if (pod->node_name.len == 0)
+        return BOOKING_SEEN_PENDING;
+    if (record->node == NODE_NONE || str_eq(cache->nodes[record->node].name, pod->node_name))
+        return BOOKING_SEEN_HERE;
+    return BOOKING_SEEN_ELSEWHERE;
+}
+
+static bool annotation_differs(const struct pod_record *record, const struct pod *pod)
+{
+    if (record->annotation != pod->annotation)
+        return true;
+    if (pod->annotation != ANNOTATION_READ)
+        return false;
+    if (record->share_count != pod->share_count)
+        return true;
+    for (uint32_t i = 0; i < pod->share_count; i++) {
+        const struct share *a = &record->shares[i], *b = &pod->shares[i];
+        if (a->kind != b->kind || a->minor != b->minor || a->amount.percent != b->amount.percent ||
+            a->amount.ratio != b->amount.ratio || a->amount.bytes != b->amount.bytes)
+            return true;
+    }
+    return false;
+}
+
+/* Take the pod's place and cards from what it carries now. */
+static int place_as_seen(struct cache *cache, struct pod_record *record, const struct pod *pod)
+{
+    uint32_t count = pod->annotation == ANNOTATION_READ ? pod->share_count : 0;
+    struct share *block = cache_shares_block(count);
+    if (block == NULL)
+        return -ENOMEM;
+    uint32_t slot = cache_node_ensure_locked(cache, pod->node_name);
+    if (slot == NODE_NONE) {
+        mem_free(block);
+        return -ENOMEM;
+    }
+    if (record->node != NODE_NONE) {
+        /* The old node's slot may be freed with its last pod, but never the new one: it is found again. */
+        cache_unplace_locked(cache, record);
+        slot = cache_node_ensure_locked(cache, pod->node_name);
+        assert(slot != NODE_NONE);
+    }
+    cache_place_locked(cache, record, slot, block, pod->shares, count, pod->annotation);
+    return 0;
+}
+
+static int apply_step(struct cache *cache, struct pod_record *record, const struct pod *pod,
+                      struct booking_step step)
+{
+    switch (step.action) {
+    case BOOKING_CHARGE:
+    case BOOKING_MOVE: {
+        int rc = place_as_seen(cache, record, pod);
+        if (rc < 0)
+            return rc;
+        break;
+    }
+    case BOOKING_RELEASE:
+        cache_unplace_locked(cache, record);
+        break;
+    case BOOKING_KEEP:
+        break;
+    case BOOKING_REFUSE:
+        assert(!"a watch event is never refused");
+    }
+    cache_set_state_locked(cache, record, step.next);
+    return 0;
+}
+
+static int pod_seen(struct cache *cache, struct pod_record *record, const struct pod *pod,
+                    struct pod_event_result *ret)
+{
+    enum booking_event event = event_of(cache, record, pod);
+    struct booking_step step = booking_next(record->state, event);
+    bool drifted = step.action == BOOKING_KEEP && event == BOOKING_SEEN_HERE &&
+                   annotation_differs(record, pod);
+    bool moved = step.action == BOOKING_MOVE && event == BOOKING_SEEN_ELSEWHERE;
+    int rc = apply_step(cache, record, pod, step);
+    if (rc < 0)
+        return rc;
+    *ret = (struct pod_event_result){
+        .state = record->state,
+        .trust = record->trust,
+        .taken = step.action == BOOKING_CHARGE || step.action == BOOKING_MOVE,
+        .odd = step.odd,
+        .moved = moved,
+        .drifted = drifted && !record->drifted,
+    };
+    record->drifted = drifted;
+    return 0;
+}
+
+static int pod_set_locked(struct cache *cache, const struct pod *pod,
+                          const struct pod_request *request, struct pod_event_result *ret)
+{
+    struct pod_record *record = cache_pod_lookup_locked(cache, pod->id.uid);
+    bool fresh = record == NULL;
+    if (fresh) {
+        if (request != NULL && !request_any(request))
+            return 0;
+        record = record_add(cache, &pod->id);
+        if (record == NULL)
+            return -ENOMEM;
+    }
+    record->priority = pod->priority;
+    if (record->state == BOOKING_NONE) {
+        /* Device requests of a pod are immutable, and a booking must not change under its charges. */
+        record->request_invalid = request == NULL;
+        record->request = request != NULL ? *request : (struct pod_request){0};
+    }
+    int rc = pod_seen(cache, record, pod, ret);
+    if (rc < 0 && fresh)
+        record_remove(cache, record);
+    return rc;
+}
+
+int cache_pod_set(struct cache *cache, const struct pod *pod, const struct pod_request *request,
+                  struct pod_event_result *ret)
+{
+    *ret = (struct pod_event_result){0};
+    if (pod->finished) {
+        cache_pod_remove(cache, pod->id.uid);
+        return 0;
+    }
+    pthread_mutex_lock(&cache->mutex);
+    int rc = pod_set_locked(cache, pod, request, ret);
+    pthread_mutex_unlock(&cache->mutex);
+    return rc;
+}
+
+void cache_pod_remove(struct cache *cache, struct str uid)
+{
+    pthread_mutex_lock(&cache->mutex);
+    struct pod_record *record = cache_pod_lookup_locked(cache, uid);
+    if (record != NULL) {
+        struct booking_step step = booking_next(record->state, BOOKING_GONE);
+        assert(step.next == BOOKING_NONE);
+        release(cache, record);
+        record_remove(cache, record);
+    }
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+/* ---- our own bookings ---- */
+
+static enum book_result refusal(const struct cache *cache, const struct pod_record *record,
+                                struct str node)
+{
+    if (record->state == BOOKING_BOOKED && !record->confirmed)
+        return BOOK_IN_PROGRESS;
+    bool here = str_eq(cache->nodes[record->node].name, node);
+    return here ? BOOK_ALREADY_HERE : BOOK_ELSEWHERE;
+}
+
+static enum reason choose(struct cache *cache, const struct node *node,
+                          const struct pod_request *request, const struct device_policy *policy,
+                          struct plan *ret_plan)
+{
+    if (!node->has_node)
+        return REASON_UNKNOWN_NODE;
+    if (!node->has_devices)
+        return REASON_NO_DEVICE_OBJECT;
+    if (cache_node_closed_locked(cache, node, NULL))
+        return REASON_NODE_CLOSED;
+    struct cards cards = cache_cards_locked(cache, node);
+    return allocate_choose(&cards, request, policy, ret_plan);
+}
+
+static void fill_placement(const struct cache *cache, const struct node *node,
+                           const struct plan *plan, struct placement *ret)
+{
+    struct cards cards = cache_cards_locked(cache, node);
+    ret->count = plan->count;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const struct share *share = &plan->shares[i];
+        uint32_t row = cards_find(&cards, share->kind, share->minor);
+        assert(row != UINT32_MAX);
+        struct str id = card_range_ids(node->range)[row];
+        ret->cards[i].share = *share;
+        memcpy(ret->cards[i].id, id.data, id.len);
+        ret->cards[i].id[id.len] = '\0';
+    }
+}
+
+static enum book_result book_locked(struct cache *cache, struct str uid, struct str node_name,
+                                    const struct device_policy *policy,
+                                    struct placement *ret_placement, enum reason *ret_reason)
+{
+    struct pod_record *record = cache_pod_lookup_locked(cache, uid);
+    if (record == NULL)
+        return BOOK_UNKNOWN_POD;
+    if (booking_next(record->state, BOOKING_BOOK).action == BOOKING_REFUSE)
+        return refusal(cache, record, node_name);
+    if (record->request_invalid)
+        return BOOK_INVALID_REQUEST;
+    uint32_t slot = cache_node_find_locked(cache, node_name);
+    if (slot == MAP_NONE) {
+        *ret_reason = REASON_UNKNOWN_NODE;
+        return BOOK_NO_FIT;
+    }
+    struct plan plan;
+    *ret_reason = choose(cache, &cache->nodes[slot], &record->request, policy, &plan);
+    if (*ret_reason != REASON_FITS)
+        return BOOK_NO_FIT;
+    struct share *block = cache_shares_block(plan.count);
+    if (block == NULL)
+        return BOOK_NO_MEMORY;
+    fill_placement(cache, &cache->nodes[slot], &plan, ret_placement);
+    cache_place_locked(cache, record, slot, block, plan.shares, plan.count, ANNOTATION_READ);
+    cache_set_state_locked(cache, record, BOOKING_BOOKED);
+    assert(record->trust == CHARGE_TRUSTED);
+    return BOOK_OK;
+}
+
+enum book_result cache_book(struct cache *cache, struct str uid, struct str node,
+                            const struct device_policy *policy, struct placement *ret_placement,
+                            enum reason *ret_reason)
+{
+    pthread_mutex_lock(&cache->mutex);
+    enum book_result result = book_locked(cache, uid, node, policy, ret_placement, ret_reason);
+    pthread_mutex_unlock(&cache->mutex);
+    return result;
+}
+
+void cache_confirm(struct cache *cache, struct str uid)
+{
+    pthread_mutex_lock(&cache->mutex);
+    struct pod_record *record = cache_pod_lookup_locked(cache, uid);
+    if (record != NULL && record->state == BOOKING_BOOKED)
+        record->confirmed = true;
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+void cache_forget(struct cache *cache, struct str uid)
+{
+    pthread_mutex_lock(&cache->mutex);
+    struct pod_record *record = cache_pod_lookup_locked(cache, uid);
+    if (record != NULL && booking_next(record->state, BOOKING_FORGET).action == BOOKING_RELEASE)
+        release(cache, record);
+    pthread_mutex_unlock(&cache->mutex);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state/cache_internal.h"
+
+#include <string.h>
+
+/* Questions that a verb asks: each takes the lock once. */
+
+/* Copy one row to the scratch columns. */
+static void copy_row(struct card_columns *to, uint32_t at, const struct card_columns *from,
+                     uint32_t row)
+{
+    to->minor[at] = from->minor[row];
+    to->has[at] = from->has[row];
+    to->registered[at] = from->registered[row];
+    to->pods[at] = from->pods[row];
+    to->free_percent[at] = from->free_percent[row];
+    to->free_ratio[at] = from->free_ratio[row];
+    to->free_bytes[at] = from->free_bytes[row];
+    to->total_bytes[at] = from->total_bytes[row];
+    to->total[at] = from->total[row];
+    to->used[at] = from->used[row];
+}
+
+void cache_copy_locked(const struct cache *cache, const struct node *node, struct card_copy *to)
+{
+    struct cards cards = cache_cards_locked(cache, node);
+    uint32_t rows = 0;
+    for (unsigned kind = 0; kind < DEVICE_KIND_MAX; kind++)
+        rows += cards.count[kind];
+    to->columns = (struct card_columns){
+        .minor = to->minor,
+        .has = to->has,
+        .registered = to->registered,
+        .pods = to->pods,
+        .free_percent = to->free_percent,
+        .free_ratio = to->free_ratio,
+        .free_bytes = to->free_bytes,
+        .total_bytes = to->total_bytes,
+        .total = to->total,
+        .used = to->used,
+    };
+    for (uint32_t i = 0; i < rows; i++)
+        copy_row(&to->columns, i, cards.at, cards.first + i);
+    to->cards = cards;
+    to->cards.at = &to->columns;
+    to->cards.first = 0;
+}
+
+/* Give a pod's charges back on a copy of its own node's cards. */
+static void give_back(struct card_copy *copy, const struct pod_record *pod)
+{
+    for (uint32_t i = 0; i < pod->share_count; i++) {
+        uint32_t row = cards_find(&copy->cards, pod->charges[i].kind, pod->charges[i].minor);
+        if (row != UINT32_MAX)
+            cards_charge(&copy->columns, row, &pod->charges[i].amount, -1);
+    }
+}
+
+static uint32_t next_epoch(struct cache *cache)
+{
+    if (++cache->scan_epoch == 0)
+        cache->scan_epoch = 1;
+    return cache->scan_epoch;
+}
+
+static enum reason verdict_now(const struct cache *cache, const struct node *node,
+                               const struct pod_request *request)
+{
+    struct cards cards = cache_cards_locked(cache, node);
+    return allocate_verdict(&cards, request);
+}
+
+static enum reason verdict_without(const struct cache *cache, const struct node *node,
+                                   const struct pod_request *request, const struct pod_record *pod)
+{
+    struct card_copy copy;
+    cache_copy_locked(cache, node, &copy);
+    give_back(&copy, pod);
+    return allocate_verdict(&copy.cards, request);
+}
+
+/* The verdict on a known node, `self`'s own booking there not counted. What can never be is said before
+ * what may pass. */
+static enum reason judge(struct cache *cache, uint32_t slot, const struct pod_request *request,
+                         struct pod_record *self)
+{
+    const struct node *node = &cache->nodes[slot];
+    if (!node->has_node)
+        return REASON_UNKNOWN_NODE;
+    if (!node->has_devices)
+        return REASON_NO_DEVICE_OBJECT;
+    enum reason reason = self != NULL && self->node == slot
+                             ? verdict_without(cache, node, request, self)
+                             : verdict_now(cache, node, request);
+    if (reason_verdict(reason) != VERDICT_NEVER && cache_node_closed_locked(cache, node, self))
+        return REASON_NODE_CLOSED;
+    return reason;
+}
+
+/* Slot of names[i]: kube-scheduler sends nodes in an order that seldom changes, so the slot after the last
+ * one is tried before the map. */
+static uint32_t find_next(const struct cache *cache, struct str name, uint32_t *last)
+{
+    uint32_t guess = *last + 1 < cache->node_slots ? *last + 1 : 0;
+    if (guess >= cache->node_slots || !str_eq(cache->nodes[guess].name, name))
+        guess = cache_node_find_locked(cache, name);
+    if (guess != MAP_NONE)
+        *last = guess;
+    return guess;
+}
+
+void cache_scan(struct cache *cache, struct str uid, const struct pod_request *request,
+                const struct str *names, uint32_t count, enum reason *reasons)
+{
+    pthread_mutex_lock(&cache->mutex);
+    struct pod_record *self = cache_pod_lookup_locked(cache, uid);
+    uint32_t epoch = next_epoch(cache);
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slot = find_next(cache, names[i], &last);
+        if (slot == MAP_NONE) {
+            reasons[i] = REASON_UNKNOWN_NODE;
+        } else if (cache->nodes[slot].scan_epoch == epoch) {
+            reasons[i] = REASON_DUPLICATE;
+        } else {
+            cache->nodes[slot].scan_epoch = epoch;
+            reasons[i] = judge(cache, slot, request, self);
+        }
+    }
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+void cache_score(struct cache *cache, const struct pod_request *request,
+                 const struct node_policy *policy, const struct str *names, uint32_t count,
+                 int64_t *scores)
+{
+    pthread_mutex_lock(&cache->mutex);
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slot = find_next(cache, names[i], &last);
+        scores[i] = 0;
+        if (slot != MAP_NONE && cache->nodes[slot].has_devices) {
+            struct cards cards = cache_cards_locked(cache, &cache->nodes[slot]);
+            scores[i] = policy->score(&cards, request);
+        }
+    }
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+/* The verdict on a node without these pods; names given twice count once. */
+static enum reason judge_without(struct cache *cache, uint32_t slot,
+                                 const struct pod_request *request, const struct str *victim_uids,
+                                 uint32_t victim_count)
+{
+    const struct node *node = &cache->nodes[slot];
+    if (!node->has_node)
+        return REASON_UNKNOWN_NODE;
+    if (!node->has_devices)
+        return REASON_NO_DEVICE_OBJECT;
+    struct card_copy copy;
+    cache_copy_locked(cache, node, &copy);
+    uint32_t unknown = node->unknown_pods, epoch = next_epoch(cache);
+    for (uint32_t i = 0; i < victim_count; i++) {
+        struct pod_record *victim = cache_pod_lookup_locked(cache, victim_uids[i]);
+        if (victim == NULL || victim->node != slot || victim->scan_epoch == epoch)
+            continue;
+        victim->scan_epoch = epoch;
+        give_back(&copy, victim);
+        unknown -= victim->trust == CHARGE_UNKNOWN;
+    }
+    enum reason reason = allocate_verdict(&copy.cards, request);
+    if (reason_verdict(reason) != VERDICT_NEVER && unknown > 0 &&
+        cache->unknown_pods == UNKNOWN_PODS_CLOSE)
+        return REASON_NODE_CLOSED;
+    return reason;
+}
+
+enum reason cache_what_if(struct cache *cache, struct str node, const struct pod_request *request,
+                          const struct str *victim_uids, uint32_t victim_count)
+{
+    pthread_mutex_lock(&cache->mutex);
+    uint32_t slot = cache_node_find_locked(cache, node);
+    enum reason reason = REASON_UNKNOWN_NODE;
+    if (slot != MAP_NONE)
+        reason = judge_without(cache, slot, request, victim_uids, victim_count);
+    pthread_mutex_unlock(&cache->mutex);
+    return reason;
+}
+
+size_t cache_explain(struct cache *cache, struct str node, const struct pod_request *request,
+                     char *out, size_t size)
+{
+    struct card_copy copy;
+    pthread_mutex_lock(&cache->mutex);
+    uint32_t slot = cache_node_find_locked(cache, node);
+    if (slot != MAP_NONE)
+        cache_copy_locked(cache, &cache->nodes[slot], &copy);
+    pthread_mutex_unlock(&cache->mutex);
+    if (size > 0)
+        out[0] = '\0';
+    /* Writing text is too slow for a lock that is held for microseconds. */
+    return slot != MAP_NONE ? allocate_explain(&copy.cards, request, out, size) : 0;
+}
+
+enum pod_match cache_pod_find(struct cache *cache, const struct pod_id *id, struct arena *mem,
+                              struct pod_view *ret)
+{
+    enum pod_match match = POD_UNKNOWN;
+    pthread_mutex_lock(&cache->mutex);
+    const struct pod_record *pod = cache_pod_lookup_locked(cache, id->uid);
+    if (pod != NULL && !(str_eq(pod->ns, id->ns) && str_eq(pod->name, id->name))) {
+        match = POD_MISMATCH;
+    } else if (pod != NULL) {
+        struct str place =
+            pod->node != NODE_NONE ? cache->nodes[pod->node].name : (struct str){"", 0};
+        struct str node = arena_str(mem, place);
+        match = node.data != NULL ? POD_KNOWN : POD_UNKNOWN;
+        *ret = (struct pod_view){
+            .state = pod->state,
+            .confirmed = pod->confirmed,
+            .request_invalid = pod->request_invalid,
+            .request = pod->request,
+            .node = node,
+            .priority = pod->priority,
+            .trust = pod->trust,
+        };
+        ret->charge.count = pod->share_count;
+        if (pod->share_count > 0)
+            memcpy(ret->charge.shares, pod->charges, pod->share_count * sizeof *pod->charges);
+    }
+    pthread_mutex_unlock(&cache->mutex);
+    return match;
+}
