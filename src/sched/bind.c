@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/sched.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "sched/intake.h"
+
+#define EXPLAIN_MAX 1024
+
+/* Where a bind stands. */
+struct bind_job {
+    struct sched *sched;
+    const struct bind_call *call;
+    struct arena *mem;
+    struct placement placement;
+};
+
+static int no_pod(const struct bind_call *call, struct error *err)
+{
+    return error_set(err, -ENOENT, "PodUID: no pod %.*s/%.*s with UID %.*s", STR_ARG(call->pod.ns),
+                     STR_ARG(call->pod.name), STR_ARG(call->pod.uid));
+}
+
+/* Make sure that the cache knows the pod if it asks for devices: it may be newer than our watch. Returns
+ * 1 when it is known to the cache, 0 for a pod without devices. */
+static int know_pod(struct bind_job *job, struct error *err)
+{
+    const struct bind_call *call = job->call;
+    struct pod_view view;
+    enum pod_match match = cache_pod_find(job->sched->cache, &call->pod, job->mem, &view);
+    if (match == POD_MISMATCH)
+        return error_set(err, -ESTALE, "PodUID: UID %.*s is not that of pod %.*s/%.*s",
+                         STR_ARG(call->pod.uid), STR_ARG(call->pod.ns), STR_ARG(call->pod.name));
+    if (match == POD_KNOWN)
+        return 1;
+    struct pod pod;
+    struct error why = {0};
+    int rc = job->sched->port.get_pod(job->sched->port.self, &call->pod, job->mem, &pod, &why);
+    if (rc == -ENOENT || (rc == 0 && !str_eq(pod.id.uid, call->pod.uid)))
+        return no_pod(call, err);
+    if (rc < 0)
+        return error_set(err, rc, "reading the pod: %s", why.text);
+    struct pod_request request;
+    if (intake_request(&pod, &request, &why) == 0 && !request_any(&request))
+        return 0;
+    rc = sched_pod_changed(job->sched, &pod);
+    return rc < 0 ? error_set(err, rc, "out of memory") : 1;
+}
+
+static int refuse_no_fit(struct bind_job *job, enum reason reason, struct error *err)
+{
+    const struct bind_call *call = job->call;
+    struct pod_view view;
+    char detail[EXPLAIN_MAX] = "";
+    if (cache_pod_find(job->sched->cache, &call->pod, job->mem, &view) == POD_KNOWN)
+        cache_explain(job->sched->cache, call->node, &view.request, detail, sizeof detail);
+    metrics_add(METRIC_ALLOCATIONS, ALLOCATION_REFUSED, 1);
+    log_info(2, "Bind refused", LOG_STR("namespace", call->pod.ns), LOG_STR("pod", call->pod.name),
+             LOG_STR("node", call->node), LOG_TEXT("reason", reason_word(reason)),
+             LOG_TEXT("detail", detail));
+    return error_set(err, -ENOSPC, "%s", reason_text(reason));
+}
+
+/* Decide and book. 1: booked by us now, 0: an earlier bind already put the pod there. */
+static int book(struct bind_job *job, struct error *err)
+{
+    const struct bind_call *call = job->call;
+    enum reason reason;
+    switch (cache_book(job->sched->cache, call->pod.uid, call->node,
+                       atomic_load(&job->sched->device_policy), &job->placement, &reason)) {
+    case BOOK_OK:
+        return 1;
+    case BOOK_ALREADY_HERE:
+        return 0;
+    case BOOK_NO_FIT:
+        return refuse_no_fit(job, reason, err);
+    case BOOK_UNKNOWN_POD: /* it went between the two questions */
+        return no_pod(call, err);
+    case BOOK_INVALID_REQUEST:
+        return error_set(err, -EINVAL, "the pod's device request is invalid");
+    case BOOK_ELSEWHERE:
+        return error_set(err, -EEXIST, "the pod is already bound to another node");
+    case BOOK_IN_PROGRESS:
+        return error_set(err, -EBUSY, "the outcome of an earlier bind of this pod is not known yet");
+    case BOOK_NO_MEMORY:
+        break;
+    }
+    return error_set(err, -ENOMEM, "out of memory");
+}
+
+/* The one outward write, and what it means for the booking. */
+static int write_binding(struct bind_job *job, struct error *err)
+{
+    struct sched *sched = job->sched;
+    struct binding binding = {
+        .pod = job->call->pod, .node = job->call->node, .placement = &job->placement};
+    struct error why = {0};
+    int64_t start_ns = clock_now_ns(&sched->clock);
+    enum bind_outcome outcome = sched->port.bind_pod(sched->port.self, &binding, &why);
+    metrics_observe_ns(METRIC_BIND_CALL_SECONDS, 0, clock_now_ns(&sched->clock) - start_ns);
+    switch (outcome) {
+    case BIND_DONE:
+        cache_confirm(sched->cache, job->call->pod.uid);
+        return 0;
+    case BIND_REFUSED:
+        cache_forget(sched->cache, job->call->pod.uid);
+        break;
+    case BIND_UNKNOWN: /* it may have happened: the booking stays until the pod has been read */
+        break;
+    }
+    bool unknown = outcome == BIND_UNKNOWN;
+    if (job->placement.count > 0)
+        metrics_add(METRIC_ALLOCATIONS, unknown ? ALLOCATION_UNKNOWN : ALLOCATION_ERROR, 1);
+    log_warning(unknown ? "Binding sent, outcome unknown" : "Binding refused",
+                LOG_STR("namespace", job->call->pod.ns), LOG_STR("pod", job->call->pod.name),
+                LOG_STR("node", job->call->node), LOG_TEXT("err", why.text));
+    return error_set(err, -EIO, "binding: %s", why.text);
+}
+
+static void log_bound(const struct bind_job *job)
+{
+    if (job->placement.count > 0)
+        metrics_add(METRIC_ALLOCATIONS, ALLOCATION_SUCCESS, 1);
+    log_info(2, "Pod bound", LOG_STR("namespace", job->call->pod.ns),
+             LOG_STR("pod", job->call->pod.name), LOG_STR("uid", job->call->pod.uid),
+             LOG_STR("node", job->call->node), LOG_INT("cards", job->placement.count));
+}
+
+int sched_bind(struct sched *sched, const struct bind_call *call, struct arena *mem,
+               struct error *err)
+{
+    if (!atomic_load(&sched->synced))
+        return error_set(err, -EAGAIN, "nodes, devices and pods are not listed yet");
+    struct bind_job job = {.sched = sched, .call = call, .mem = mem};
+    int rc = know_pod(&job, err);
+    if (rc < 0)
+        return rc;
+    bool devices = rc == 1;
+    if (devices) {
+        rc = book(&job, err);
+        if (rc <= 0)
+            return rc;
+    }
+    rc = write_binding(&job, err);
+    if (rc == 0)
+        log_bound(&job);
+    return rc;
+}

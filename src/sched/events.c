@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/sched.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "sched/intake.h"
+
+static const struct {
+    const char *message;
+    const char *meaning;
+} drift_texts[] = {
+    [DRIFT_EDITED] = {"Allocation annotation edited", "the booking taken first stays"},
+    [DRIFT_MOVED] = {"Pod bound to another node than booked", "counted where it runs"},
+    [DRIFT_UNBOUND] = {"Bound pod seen without a node", "its booking is given back"},
+    [DRIFT_INCONSISTENT] = {"Allocation annotation does not match the pod's request",
+                            "charged the larger of both"},
+    [DRIFT_UNREADABLE] = {"Allocation annotation unreadable",
+                          "its cards are unknown until the pod ends"},
+    [DRIFT_MISSING] = {"Device pod without allocation annotation",
+                       "its cards are unknown until the pod ends"},
+};
+
+static void drift(const struct pod *pod, enum metric_drift kind)
+{
+    metrics_add(METRIC_DRIFT, kind, 1);
+    log_warning(drift_texts[kind].message, LOG_STR("namespace", pod->id.ns),
+                LOG_STR("pod", pod->id.name), LOG_STR("uid", pod->id.uid),
+                LOG_STR("node", pod->node_name), LOG_TEXT("meaning", drift_texts[kind].meaning));
+}
+
+/* Report what an event showed to be out of the ordinary; the cache says each thing once. */
+static void report(const struct pod *pod, const struct pod_event_result *result)
+{
+    if (result->moved)
+        drift(pod, DRIFT_MOVED);
+    else if (result->odd)
+        drift(pod, DRIFT_UNBOUND);
+    if (result->drifted)
+        drift(pod, DRIFT_EDITED);
+    if (!result->taken || result->state != BOOKING_BOUND)
+        return;
+    if (pod->annotation == ANNOTATION_UNREADABLE)
+        drift(pod, DRIFT_UNREADABLE);
+    else if (pod->annotation == ANNOTATION_ABSENT)
+        drift(pod, DRIFT_MISSING);
+    else if (result->trust != CHARGE_TRUSTED)
+        drift(pod, DRIFT_INCONSISTENT);
+}
+
+int sched_pod_changed(struct sched *sched, const struct pod *pod)
+{
+    struct pod_request request;
+    struct pod_event_result result;
+    struct error why;
+    bool valid = intake_request(pod, &request, &why) == 0;
+    int rc = cache_pod_set(sched->cache, pod, valid ? &request : NULL, &result);
+    if (rc == 0)
+        report(pod, &result);
+    return rc;
+}
+
+void sched_pod_gone(struct sched *sched, struct str uid)
+{
+    cache_pod_remove(sched->cache, uid);
+}
+
+int sched_node_changed(struct sched *sched, struct str name)
+{
+    return cache_node_set(sched->cache, name);
+}
+
+void sched_node_gone(struct sched *sched, struct str name)
+{
+    cache_node_remove(sched->cache, name);
+}
+
+int sched_device_changed(struct sched *sched, struct str node, const struct inventory *inventory)
+{
+    struct error err = {0};
+    int rc = cache_devices_set(sched->cache, node, inventory, &err);
+    if (rc == -EINVAL) {
+        metrics_add(METRIC_BAD_OBJECTS, OBJECT_DEVICE, 1);
+        log_warning("Device object refused, the one before stays", LOG_STR("node", node),
+                    LOG_TEXT("err", err.text));
+    }
+    return rc;
+}
+
+void sched_device_gone(struct sched *sched, struct str node)
+{
+    cache_devices_remove(sched->cache, node);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/sched.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/metrics.h"
+#include "sched/intake.h"
+
+#define EXPLAIN_MAX 1024
+
+/* All candidates alike. */
+static void fill(enum reason *reasons, uint32_t count, enum reason reason)
+{
+    for (uint32_t i = 0; i < count; i++)
+        reasons[i] = reason;
+}
+
+/* Mark every candidate that was named before. The cache sees this for the nodes it knows; where names did
+ * not go through a scan, or are unknown to it, the names themselves are compared. */
+static int mark_duplicates(const struct candidates_call *call, enum reason *reasons)
+{
+    struct map seen;
+    map_init(&seen);
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < call->node_count; i++) {
+        if (reasons[i] == REASON_DUPLICATE)
+            continue;
+        if (map_get(&seen, call->nodes[i]) != MAP_NONE)
+            reasons[i] = REASON_DUPLICATE;
+        else
+            rc = map_put(&seen, call->nodes[i], i);
+    }
+    map_done(&seen);
+    return rc;
+}
+
+/* The request to decide on: that of the stored object, with which the body must agree. */
+static int agree_with_stored(struct sched *sched, const struct candidates_call *call,
+                             struct arena *mem, const struct pod_request *from_body,
+                             bool body_invalid, struct error *err)
+{
+    struct pod_view stored;
+    switch (cache_pod_find(sched->cache, &call->pod.id, mem, &stored)) {
+    case POD_UNKNOWN:
+        return 0; /* our watch is behind kube-scheduler's: the body is all there is */
+    case POD_MISMATCH:
+        break;
+    case POD_KNOWN:
+        if (stored.request_invalid == body_invalid &&
+            (body_invalid || request_eq(&stored.request, from_body)))
+            return 0;
+        break;
+    }
+    metrics_add(METRIC_FORGED_FILTERS, 0, 1);
+    return error_set(err, -ESTALE,
+                     "Pod: name, namespace or device request differ from the stored pod of this UID");
+}
+
+static void log_no_fit(struct sched *sched, const struct candidates_call *call,
+                       const struct pod_request *request, const enum reason *reasons)
+{
+    if (log_verbosity() < 4 || call->node_count == 0)
+        return;
+    char detail[EXPLAIN_MAX];
+    cache_explain(sched->cache, call->nodes[0], request, detail, sizeof detail);
+    log_info(4, "No candidate fits", LOG_STR("namespace", call->pod.id.ns),
+             LOG_STR("pod", call->pod.id.name), LOG_INT("candidates", call->node_count),
+             LOG_STR("node", call->nodes[0]), LOG_TEXT("reason", reason_word(reasons[0])),
+             LOG_TEXT("detail", detail));
+}
+
+static int answer_invalid(const struct candidates_call *call, struct arena *mem,
+                          enum reason *reasons, const struct error *why, struct filter_answer *ret,
+                          struct error *err)
+{
+    struct str text = arena_str(mem, str_from(why->text));
+    fill(reasons, call->node_count, REASON_INVALID);
+    if (text.data == NULL || mark_duplicates(call, reasons) < 0)
+        return error_set(err, -ENOMEM, "out of memory");
+    metrics_add(METRIC_INVALID_REQUESTS, 0, 1);
+    *ret = (struct filter_answer){.reasons = reasons, .invalid_text = text.data};
+    return 0;
+}
+
+static int answer_scanned(struct sched *sched, const struct candidates_call *call,
+                          const struct pod_request *request, enum reason *reasons,
+                          struct filter_answer *ret, struct error *err)
+{
+    uint32_t fit = 0, unknown = 0;
+    cache_scan(sched->cache, call->pod.id.uid, request, call->nodes, call->node_count, reasons);
+    for (uint32_t i = 0; i < call->node_count; i++) {
+        fit += reasons[i] == REASON_FITS;
+        unknown += reasons[i] == REASON_UNKNOWN_NODE;
+    }
+    if (unknown > 1 && mark_duplicates(call, reasons) < 0)
+        return error_set(err, -ENOMEM, "out of memory");
+    if (fit == 0) {
+        metrics_add(METRIC_SAMPLE_REJECTED, 0, 1);
+        log_no_fit(sched, call, request, reasons);
+    }
+    *ret = (struct filter_answer){.reasons = reasons, .fit_count = fit};
+    return 0;
+}
+
+/* A pod without devices fits wherever kube-scheduler thinks it does. */
+static int answer_neutral(const struct candidates_call *call, enum reason *reasons,
+                          struct filter_answer *ret, struct error *err)
+{
+    fill(reasons, call->node_count, REASON_FITS);
+    if (mark_duplicates(call, reasons) < 0)
+        return error_set(err, -ENOMEM, "out of memory");
+    uint32_t fit = 0;
+    for (uint32_t i = 0; i < call->node_count; i++)
+        fit += reasons[i] == REASON_FITS;
+    *ret = (struct filter_answer){.reasons = reasons, .fit_count = fit};
+    return 0;
+}
+
+int sched_filter(struct sched *sched, const struct candidates_call *call, struct arena *mem,
+                 struct filter_answer *ret, struct error *err)
+{
+    if (!atomic_load(&sched->synced))
+        return error_set(err, -EAGAIN, "nodes, devices and pods are not listed yet");
+    enum reason *reasons = arena_alloc(mem, call->node_count, sizeof *reasons);
+    if (reasons == NULL)
+        return error_set(err, -ENOMEM, "out of memory");
+    struct pod_request request = {0};
+    struct error why = {0};
+    bool invalid = intake_request(&call->pod, &request, &why) < 0;
+    int rc = agree_with_stored(sched, call, mem, &request, invalid, err);
+    if (rc < 0)
+        return rc;
+    if (invalid)
+        return answer_invalid(call, mem, reasons, &why, ret, err);
+    if (!request_any(&request))
+        return answer_neutral(call, reasons, ret, err);
+    return answer_scanned(sched, call, &request, reasons, ret, err);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/intake.h"
+
+int intake_request(const struct pod *pod, struct pod_request *ret, struct error *err)
+{
+    struct resources effective;
+    int rc = request_effective(pod->containers, pod->container_count, &pod->overhead, &effective, err);
+    if (rc < 0)
+        return rc;
+    return request_parse(&effective, ret, err);
+}
