@@ -66,8 +66,15 @@ uint16_t http_server_port(const struct http_server *server);
 
 /* Stop: accept no more, answer what is being handled (with Connection: close), wait for it at most
  * `drain_ms`, close idle connections, free. Returns the number of requests that were still running when
- * the time was up (0 = clean). NULL is fine. */
+ * the time was up (0 = clean); if a handler is among them the server is not freed, because the handler
+ * still uses it, and the process had better exit. NULL is fine. */
 unsigned http_server_stop(struct http_server *server, int64_t drain_ms);
+
+/* Index of a status in the label values of METRIC_HTTP_RESPONSES. */
+static inline unsigned http_status_class(unsigned status)
+{
+    return status >= 500 ? 2 : status >= 400 ? 1 : 0;
+}
 
 /* Answer with a problem: status and {"error": text}. */
 void http_reply_problem(struct http_reply *reply, unsigned status, const char *text);

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/server.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+#include "base/parse.h"
+#include "http/connections.h"
+#include "http/route.h"
+
+#include <microhttpd.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Headers must fit in here (else 431); bodies pass through it in pieces. */
+#define CONNECTION_MEMORY_BYTES ((size_t)256 * 1024)
+#define THREAD_STACK_BYTES ((size_t)512 * 1024)
+#define LISTEN_BACKLOG 1024
+
+struct http_server {
+    struct http_options options;
+    struct connections connections;
+    struct MHD_Daemon *daemon;
+    int listen_fd;
+    uint16_t port;
+    atomic_bool draining; /* every answer closes its connection */
+};
+
+/* One request and its answer. Made when the request line is there, freed when the answer is sent or the
+ * connection broke. */
+struct exchange {
+    struct http_server *server;
+    struct connection *connection;
+    struct arena mem;
+    struct str path, query;
+    struct strbuf body;
+    bool headers_done;
+    bool body_too_large; /* the rest is read and thrown away */
+    struct route_match match;
+    int64_t complete_ns; /* when the whole request was there */
+};
+
+static int64_t now_ns(void)
+{
+    struct clock clock = clock_system();
+    return clock_now_ns(&clock);
+}
+
+void http_reply_problem(struct http_reply *reply, unsigned status, const char *text)
+{
+    reply->status = status;
+    reply->content_type = "application/json";
+    strbuf_done(&reply->body);
+    strbuf_puts(&reply->body, "{\"error\":");
+    strbuf_json_string(&reply->body, str_from(text));
+    strbuf_putc(&reply->body, '}');
+}
+
+/* ---- answers ---- */
+
+/* Takes the bytes of the reply. */
+static struct MHD_Response *make_response(struct http_reply *reply)
+{
+    static char no_memory[] = "{\"error\":\"out of memory\"}";
+
+    size_t length;
+    char *bytes = strbuf_take(&reply->body, &length);
+    if (bytes == NULL) {
+        strbuf_done(&reply->body);
+        reply->status = 500;
+        reply->content_type = "application/json";
+        return MHD_create_response_from_buffer(sizeof(no_memory) - 1, no_memory,
+                                               MHD_RESPMEM_PERSISTENT);
+    }
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback(length, bytes, mem_free);
+    if (response == NULL)
+        mem_free(bytes);
+    return response;
+}
+
+/* Send the reply; its body is gone afterwards. */
+static enum MHD_Result send_reply(struct exchange *exchange, struct MHD_Connection *connection,
+                                  struct http_reply *reply)
+{
+    struct http_server *server = exchange->server;
+    struct MHD_Response *response = make_response(reply);
+    if (response == NULL)
+        return MHD_NO;
+
+    enum MHD_Result ok =
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type);
+    if (ok == MHD_YES && reply->allow != NULL)
+        ok = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow);
+    if (ok == MHD_YES && (reply->close || atomic_load(&server->draining)))
+        ok = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (ok == MHD_YES &&
+        !connections_enter(&server->connections, exchange->connection, CONNECTION_ANSWERING))
+        ok = MHD_NO;
+    if (ok == MHD_YES)
+        ok = MHD_queue_response(connection, reply->status, response);
+    MHD_destroy_response(response); /* the connection holds its own reference */
+    if (ok == MHD_YES)
+        metrics_add(METRIC_HTTP_RESPONSES, http_status_class(reply->status), 1);
+    return ok;
+}
+
+static enum MHD_Result send_problem(struct exchange *exchange, struct MHD_Connection *connection,
+                                    unsigned status, const char *text, bool close)
+{
+    struct http_reply reply = {.close = close};
+    http_reply_problem(&reply, status, text);
+    if (status == 405)
+        reply.allow = exchange->match.allow;
+    log_info(4, "HTTP request refused", LOG_INT("status", status), LOG_TEXT("why", text));
+    return send_reply(exchange, connection, &reply);
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const void *)address;
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    }
+    if (address->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const void *)address;
+        return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
+               (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
+    }
+    return false;
+}
+
+static bool has_loopback_peer(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return info != NULL && info->client_addr != NULL && is_loopback(info->client_addr);
+}
+
+/* Run the handler of a complete request. */
+static enum MHD_Result serve(struct exchange *exchange, struct MHD_Connection *connection,
+                             const char *method)
+{
+    const struct http_route *route = exchange->match.route;
+    struct http_request request = {
+        .method = method,
+        .path = exchange->path,
+        .query = exchange->query,
+        .rest = exchange->match.rest,
+        .body = {exchange->body.data, exchange->body.len},
+        .loopback_peer = has_loopback_peer(connection),
+        .mem = &exchange->mem,
+    };
+    struct http_reply reply = {.status = 200, .content_type = "application/json"};
+    route->handle(route->self, &request, &reply);
+
+    log_info(4, "HTTP request", LOG_TEXT("method", method), LOG_STR("path", exchange->path),
+             LOG_INT("status", reply.status), LOG_INT("bodyBytes", exchange->body.len),
+             LOG_INT("answerBytes", reply.body.len),
+             LOG_INT("latencyUs", (now_ns() - exchange->complete_ns) / 1000));
+    return send_reply(exchange, connection, &reply);
+}
+
+/* ---- requests ---- */
+
+/* How often the headers that delimit and address a request came, and with what. */
+struct framing {
+    unsigned hosts, lengths, encodings;
+    const char *length, *encoding;
+};
+
+static enum MHD_Result count_header(void *self, enum MHD_ValueKind kind, const char *key,
+                                    const char *value)
+{
+    struct framing *framing = self;
+    (void)kind;
+    if (strcasecmp(key, MHD_HTTP_HEADER_HOST) == 0) {
+        framing->hosts++;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        framing->lengths++;
+        framing->length = value;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        framing->encodings++;
+        framing->encoding = value;
+    }
+    return MHD_YES;
+}
+
+/* What is wrong with the headers, or NULL. The library takes the first of two and guesses; two ends of
+ * a connection that guess differently are how requests get smuggled. */
+static const char *framing_problem(const struct framing *framing, const char *version)
+{
+    if (framing->hosts != 1 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
+        return "an HTTP/1.1 request needs exactly one Host header";
+    if (framing->lengths > 1)
+        return "more than one Content-Length header";
+    if (framing->lengths > 0 && framing->encodings > 0)
+        return "Content-Length together with Transfer-Encoding";
+    if (framing->encodings > 1 ||
+        (framing->encodings == 1 && strcasecmp(framing->encoding, "chunked") != 0))
+        return "the only Transfer-Encoding understood is chunked";
+    return NULL;
+}
+
+static bool is_length_above(const char *length, uint64_t limit)
+{
+    int64_t value;
+    return length != NULL && (!parse_int64(str_from(length), &value) || (uint64_t)value > limit);
+}
+
+/* The headers are there: refuse what must not be read, look the route up. */
+static enum MHD_Result check_headers(struct exchange *exchange, struct MHD_Connection *connection,
+                                     const char *method, const char *version)
+{
+    const struct http_options *options = &exchange->server->options;
+    struct framing framing = {0};
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, &framing);
+
+    const char *problem = framing_problem(&framing, version);
+    if (problem != NULL)
+        return send_problem(exchange, connection, 400, problem, true);
+    if (is_length_above(framing.length, options->max_body_bytes))
+        return send_problem(exchange, connection, 413, "the body is larger than allowed", true);
+    route_find(options->routes, options->route_count, method, exchange->path, &exchange->match);
+    return MHD_YES;
+}
+
+static void take_body(struct exchange *exchange, const char *data, size_t size)
+{
+    uint64_t cap = exchange->server->options.max_body_bytes;
+    if (exchange->body_too_large || size > cap - exchange->body.len) {
+        exchange->body_too_large = true; /* chunked: only now it shows */
+        strbuf_done(&exchange->body);
+        return;
+    }
+    if (exchange->match.route != NULL)
+        strbuf_add(&exchange->body, data, size);
+}
+
+/* The request is complete: answer it. */
+static enum MHD_Result answer(struct exchange *exchange, struct MHD_Connection *connection,
+                              const char *method)
+{
+    exchange->complete_ns = now_ns();
+    if (!connections_enter(&exchange->server->connections, exchange->connection,
+                           CONNECTION_HANDLING))
+        return MHD_NO;
+    if (exchange->body_too_large)
+        return send_problem(exchange, connection, 413, "the body is larger than allowed", true);
+    if (exchange->body.failed)
+        return send_problem(exchange, connection, 500, "out of memory", true);
+    if (exchange->match.status == 404)
+        return send_problem(exchange, connection, 404, "no such path", false);
+    if (exchange->match.status == 405)
+        return send_problem(exchange, connection, 405, "the path has no such method", false);
+    return serve(exchange, connection, method);
+}
+
+/* Called once when the headers are there, then for each piece of the body, then at its end. */
+static enum MHD_Result on_request(void *self, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload_data,
+                                  size_t *upload_size, void **request)
+{
+    struct exchange *exchange = *request;
+    (void)self;
+    (void)url; /* the raw one is in exchange */
+    if (exchange == NULL)
+        return MHD_NO;
+    if (!exchange->headers_done) {
+        exchange->headers_done = true;
+        return check_headers(exchange, connection, method, version);
+    }
+    if (*upload_size > 0) {
+        take_body(exchange, upload_data, *upload_size);
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    return answer(exchange, connection, method);
+}
+
+static void exchange_free(struct exchange *exchange)
+{
+    strbuf_done(&exchange->body);
+    arena_done(&exchange->mem);
+    mem_free(exchange);
+}
+
+static bool copy_uri(struct exchange *exchange, const char *uri)
+{
+    struct str copy = arena_str(&exchange->mem, str_from(uri));
+    if (copy.data == NULL)
+        return false;
+    const char *mark = memchr(copy.data, '?', copy.len);
+    size_t path_len = mark != NULL ? (size_t)(mark - copy.data) : copy.len;
+    exchange->path = (struct str){copy.data, path_len};
+    if (mark != NULL)
+        exchange->query = (struct str){mark + 1, copy.len - path_len - 1};
+    return true;
+}
+
+/* The request line is there; what is returned comes back as `request` in the calls that follow. */
+static void *on_request_line(void *self, const char *uri, struct MHD_Connection *connection)
+{
+    struct http_server *server = self;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (info == NULL || info->socket_context == NULL)
+        return NULL;
+    struct exchange *exchange = mem_calloc(1, sizeof(*exchange));
+    if (exchange == NULL)
+        return NULL;
+    exchange->server = server;
+    exchange->connection = info->socket_context;
+    arena_init(&exchange->mem, 0);
+    if (!copy_uri(exchange, uri) ||
+        !connections_enter(&server->connections, exchange->connection, CONNECTION_ARRIVING)) {
+        exchange_free(exchange);
+        return NULL;
+    }
+    return exchange;
+}
+
+/* The answer is sent, or the connection broke on the way. */
+static void on_request_over(void *self, struct MHD_Connection *connection, void **request,
+                            enum MHD_RequestTerminationCode why)
+{
+    struct exchange *exchange = *request;
+    (void)self;
+    (void)connection;
+    (void)why;
+    if (exchange == NULL)
+        return;
+    connections_enter(&exchange->server->connections, exchange->connection, CONNECTION_IDLE);
+    exchange_free(exchange);
+    *request = NULL;
+}
+
+static void on_connection(void *self, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct http_server *server = self;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (*context != NULL)
+            connections_remove(&server->connections, *context);
+        *context = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    *context = connections_add(&server->connections, info->connect_fd);
+    if (*context == NULL)
+        shutdown(info->connect_fd, SHUT_RDWR);
+}
+
+/* Paths are compared byte for byte: "%2F" is no slash. */
+static size_t keep_escapes(void *self, struct MHD_Connection *connection, char *text)
+{
+    (void)self;
+    (void)connection;
+    return strlen(text);
+}
+
+static void log_library(void *self, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+static void log_library(void *self, const char *format, va_list args)
+{
+    (void)self;
+    char text[256];
+    int length = vsnprintf(text, sizeof(text), format, args);
+    while (length > 0 && (size_t)length < sizeof(text) && text[length - 1] == '\n')
+        text[--length] = '\0';
+    log_info(4, "HTTP library", LOG_TEXT("message", text));
+}
+
+/* ---- start and stop ---- */
+
+/* A numeric address as a socket address; its length, 0 when it is neither IPv4 nor IPv6. */
+static socklen_t read_address(const char *text, uint16_t port, struct sockaddr_storage *ret)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
+        memcpy(ret, &v4, sizeof(v4));
+        return sizeof(v4);
+    }
+    if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1) {
+        memcpy(ret, &v6, sizeof(v6));
+        return sizeof(v6);
+    }
+    return 0;
+}
+
+static int listen_on(const char *text, uint16_t port, int *ret_fd, struct error *err)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = read_address(text, port, &address);
+    if (size == 0)
+        return error_set(err, -EINVAL, "%s is not a numeric IPv4 or IPv6 address", text);
+    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set(err, -errno, "cannot make a socket: %s", strerror(errno));
+    /* A restart must not wait for connections of the process before. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
+    if (bind(fd, (const struct sockaddr *)&address, size) != 0 || listen(fd, LISTEN_BACKLOG) != 0) {
+        int failure = errno;
+        close(fd);
+        return error_set(err, -failure, "cannot listen on %s port %u: %s", text, port,
+                         strerror(failure));
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+static uint16_t bound_port(int fd)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof(address);
+    if (getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+        return 0;
+    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                               : ((struct sockaddr_in *)&address)->sin_port);
+}
+
+static struct MHD_Daemon *start_daemon(struct http_server *server)
+{
+    const struct http_options *options = &server->options;
+    unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
+                     MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    if (strchr(options->address, ':') != NULL)
+        flags |= MHD_USE_IPv6;
+    /* The logger must come first, or the library's own reports of the others go to stderr. */
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
+        MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        CONNECTION_MEMORY_BYTES, MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK_BYTES,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->max_connections,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->max_connections_per_client,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((options->idle_timeout_ms + 999) / 1000),
+        MHD_OPTION_URI_LOG_CALLBACK, on_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK,
+        keep_escapes, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_request_over, server,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
+}
+
+int http_server_start(const struct http_options *options, struct http_server **ret,
+                      struct error *err)
+{
+    struct http_server *server = mem_calloc(1, sizeof(*server));
+    if (server == NULL)
+        return error_set(err, -ENOMEM, "out of memory");
+    server->options = *options;
+    int result = listen_on(options->address, options->port, &server->listen_fd, err);
+    if (result < 0)
+        goto free_server;
+    server->port = bound_port(server->listen_fd);
+    result = connections_start(&server->connections, options->request_timeout_ms,
+                               options->idle_timeout_ms);
+    if (result < 0) {
+        error_set(err, result, "cannot start a thread: %s", strerror(-result));
+        goto close_listener;
+    }
+    server->daemon = start_daemon(server);
+    if (server->daemon == NULL) {
+        result = error_set(err, -EIO, "cannot start the HTTP server");
+        goto stop_connections;
+    }
+    *ret = server;
+    return 0;
+
+stop_connections:
+    connections_stop(&server->connections);
+close_listener:
+    close(server->listen_fd);
+free_server:
+    mem_free(server);
+    return result;
+}
+
+uint16_t http_server_port(const struct http_server *server)
+{
+    return server->port;
+}
+
+/* Take no new connections, but lose none that a client believes to be open: those waiting in the queue
+ * are taken, then the rest of the world is refused. The fd stays open until the library's thread, which
+ * may be about to look at it, is gone. */
+static void stop_listening(struct http_server *server)
+{
+    listen(server->listen_fd, 0);
+    MHD_quiesce_daemon(server->daemon);
+    for (unsigned i = 0; i < LISTEN_BACKLOG; i++) {
+        struct sockaddr_storage address;
+        socklen_t size = sizeof(address);
+        int fd = accept(server->listen_fd, (struct sockaddr *)&address, &size);
+        if (fd < 0)
+            break;
+        MHD_add_connection(server->daemon, fd, (struct sockaddr *)&address, size);
+    }
+    shutdown(server->listen_fd, SHUT_RDWR);
+}
+
+unsigned http_server_stop(struct http_server *server, int64_t drain_ms)
+{
+    if (server == NULL)
+        return 0;
+    atomic_store(&server->draining, true);
+    stop_listening(server);
+    struct connections_left left = connections_drain(&server->connections, drain_ms);
+    if (left.handling > 0)
+        return left.busy;
+    MHD_stop_daemon(server->daemon);
+    close(server->listen_fd);
+    connections_stop(&server->connections);
+    mem_free(server);
+    return left.busy;
+}
