@@ -324,8 +324,8 @@ static void misleading_headers_are_refused(void **state)
         "POST /echo HTTP/1.1\r\nHost: x\r\nHost: y\r\nContent-Length: 2\r\n\r\nhi",
         "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi",
         "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\ncontent-length: 2\r\n\r\nhi",
-        "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
-        "2\r\nhi\r\n0\r\n\r\n",
+        ("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
+         "2\r\nhi\r\n0\r\n\r\n"),
         "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n",
         "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -2\r\n\r\n",
         "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2x\r\n\r\n",
