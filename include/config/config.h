@@ -11,7 +11,7 @@
 
 /*
  * The configuration file: apiVersion config.deviceshare.io/v1alpha1, kind
- * DeviceShareExtenderConfiguration. One table of keys (config.c) gives parsing, bounds, defaults,
+ * DeviceShareExtenderConfiguration. One table of keys (config/keys.h) gives parsing, bounds, defaults,
  * --print-config and the reference page. Unknown keys, wrong types, duplicates, anchors, aliases, tags
  * and values out of bounds are refused with file, line and column; all problems of a file are reported.
  */
@@ -62,7 +62,7 @@ struct config {
 void config_defaults(struct config *ret);
 
 /* Read a file's text. 0, or -EINVAL with every problem on its own line "FILE:LINE:COLUMN: sentence" in
- * `problems` and *ret untouched. `file` is only for messages. */
+ * `problems` and *ret untouched; -ENOMEM. `file` is only for messages. */
 int config_parse(struct str text, const char *file, struct config *ret, struct strbuf *problems);
 
 /* Read a file (at most 1 MiB), resolving embedded.manifests against its directory. As config_parse; a file
@@ -71,6 +71,10 @@ int config_load(const char *path, struct config *ret, struct strbuf *problems);
 
 /* Set one key from text, as for flags. -EINVAL with a sentence naming the key. */
 int config_set(struct config *config, const char *key, const char *value, struct error *err);
+
+/* The rules between keys, which config_parse applies too: for the end of a series of config_set.
+ * -EINVAL with a sentence naming the key. */
+int config_check(const struct config *config, struct error *err);
 
 /* Append the configuration as a complete YAML file that config_parse reads back to the same values. */
 void config_print(const struct config *config, struct strbuf *out);

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/config.h"
+
+#include "config/keys.h"
+#include "config/settings.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FILE_BYTES_MAX ((size_t)1 << 20)
+#define KEYS_MAX       64
+
+void config_defaults(struct config *ret)
+{
+    struct config config = {0};
+
+    for (uint32_t i = 0; i < config_key_count; i++) {
+        int set = config_key_set(&config_keys[i], &config, str_from(config_keys[i].standard), NULL);
+
+        assert(set == 0);
+    }
+    *ret = config;
+}
+
+int config_set(struct config *config, const char *key, const char *value, struct error *err)
+{
+    const struct config_key *row = config_key_find(str_from(key));
+
+    if (row == NULL)
+        return error_set(err, -EINVAL, "%s: unknown key", key);
+    return config_key_set(row, config, str_from(value), err);
+}
+
+int config_check(const struct config *config, struct error *err)
+{
+    if (config->server.max_connections_per_client > config->server.max_connections)
+        return error_set(err, -EINVAL,
+                         "server.maxConnectionsPerClient: %" PRId64
+                         " is more than server.maxConnections (%" PRId64 ")",
+                         config->server.max_connections_per_client, config->server.max_connections);
+    return 0;
+}
+
+void config_restart_keys(const struct config *running, const struct config *wanted,
+                         struct strbuf *out)
+{
+    for (uint32_t i = 0; i < config_key_count; i++) {
+        const struct config_key *key = &config_keys[i];
+
+        if (!key->reloadable && !config_key_equal(key, running, wanted))
+            strbuf_printf(out, "%s\n", key->path);
+    }
+}
+
+/* ---- a file's text ---- */
+
+/* A file being read: the values so far and where the keys stood. */
+struct reading {
+    struct settings *settings;
+    struct config config;
+    bool api_version, kind;    /* seen */
+    struct place at[KEYS_MAX]; /* of each key's value; line 0 = not in the file */
+};
+
+/* Is a plain scalar a string to YAML (1.2 core schema), or something else? */
+static bool reads_as_null(struct str text)
+{
+    return text.len == 0 || str_is(text, "~") || str_is(text, "null") || str_is(text, "Null") ||
+           str_is(text, "NULL");
+}
+
+static bool reads_as_bool(struct str text)
+{
+    return str_is(text, "true") || str_is(text, "True") || str_is(text, "TRUE") ||
+           str_is(text, "false") || str_is(text, "False") || str_is(text, "FALSE");
+}
+
+static size_t digits(struct str text, size_t from)
+{
+    size_t end = from;
+
+    while (end < text.len && text.data[end] >= '0' && text.data[end] <= '9')
+        end++;
+    return end - from;
+}
+
+static bool reads_as_number(struct str text)
+{
+    size_t at = text.len > 0 && (text.data[0] == '-' || text.data[0] == '+');
+    size_t whole, part = 0;
+
+    if (text.len > at + 2 && text.data[at] == '0' &&
+        (text.data[at + 1] == 'x' || text.data[at + 1] == 'o'))
+        return true;
+    whole = digits(text, at);
+    at += whole;
+    if (at < text.len && text.data[at] == '.') {
+        part = digits(text, at + 1);
+        at += 1 + part;
+    }
+    if (whole + part == 0)
+        return false;
+    if (at < text.len && (text.data[at] == 'e' || text.data[at] == 'E')) {
+        size_t sign = at + 1 < text.len && (text.data[at + 1] == '-' || text.data[at + 1] == '+');
+        size_t exponent = digits(text, at + 1 + sign);
+
+        at += exponent > 0 ? 1 + sign + exponent : 0;
+    }
+    return at == text.len;
+}
+
+static const char *shape_name(const struct setting *setting)
+{
+    if (setting->shape == SETTING_MAPPING)
+        return "a mapping";
+    if (setting->shape == SETTING_LIST)
+        return "a list";
+    if (setting->quoted)
+        return "a string";
+    if (reads_as_null(setting->value))
+        return "nothing";
+    if (reads_as_bool(setting->value))
+        return "a boolean";
+    return reads_as_number(setting->value) ? "a number" : "a string";
+}
+
+static const char *wanted_name(enum key_type type)
+{
+    switch (type) {
+    case KEY_TEXT:
+    case KEY_WORD:
+        return "a string";
+    case KEY_BOOL:
+        return "a boolean";
+    case KEY_INTEGER:
+        return "a number";
+    case KEY_DURATION:
+        return "a duration like 10s";
+    }
+    return "";
+}
+
+/* Does the value have the YAML type that the key wants? Durations are strings. */
+static bool has_type(const struct config_key *key, const struct setting *setting)
+{
+    const char *wanted = key->type == KEY_DURATION ? "a string" : wanted_name(key->type);
+
+    return strcmp(shape_name(setting), wanted) == 0;
+}
+
+static void wrong_type(struct reading *reading, const struct setting *setting, const char *wanted)
+{
+    settings_problem(reading->settings, setting->value_at, "%.*s: %s where %s is wanted%s",
+                     STR_ARG(setting->path), shape_name(setting), wanted,
+                     setting->shape == SETTING_SCALAR && setting->quoted &&
+                             strcmp(wanted, "a number") == 0
+                         ? "; write it without quotes"
+                         : "");
+}
+
+static void take_key(struct reading *reading, const struct config_key *key,
+                     const struct setting *setting)
+{
+    struct error err;
+
+    if (!has_type(key, setting))
+        wrong_type(reading, setting, wanted_name(key->type));
+    else if (config_key_set(key, &reading->config, setting->value, &err) < 0)
+        settings_problem(reading->settings, setting->value_at, "%s", err.text);
+    reading->at[key - config_keys] = setting->value_at;
+}
+
+/* A section may be empty: all its keys commented out. */
+static void take_section(struct reading *reading, const struct setting *setting)
+{
+    bool empty =
+        setting->shape == SETTING_SCALAR && !setting->quoted && reads_as_null(setting->value);
+
+    if (setting->shape != SETTING_MAPPING && !empty)
+        wrong_type(reading, setting, "a mapping");
+}
+
+static void take_unknown(struct reading *reading, const struct setting *setting)
+{
+    struct str nearest = config_key_nearest(setting->path);
+
+    settings_problem(reading->settings, setting->key_at, "%.*s: unknown key%s%.*s%s",
+                     STR_ARG(setting->path), nearest.len > 0 ? "; did you mean " : "",
+                     STR_ARG(nearest), nearest.len > 0 ? "?" : "");
+}
+
+/* apiVersion and kind: one value each. */
+static void take_fixed(struct reading *reading, const struct setting *setting, const char *value)
+{
+    if (setting->shape != SETTING_SCALAR)
+        wrong_type(reading, setting, "a string");
+    else if (!str_is(setting->value, value))
+        settings_problem(reading->settings, setting->value_at,
+                         "%.*s: %.*s is not known here; it must be %s", STR_ARG(setting->path),
+                         STR_ARG(setting->value), value);
+}
+
+static void take_setting(struct reading *reading, const struct setting *setting)
+{
+    const struct config_key *key = config_key_find(setting->path);
+    bool section = config_section_find(setting->path) != NULL;
+
+    if (str_is(setting->path, "apiVersion")) {
+        take_fixed(reading, setting, CONFIG_API_VERSION);
+        reading->api_version = true;
+    } else if (str_is(setting->path, "kind")) {
+        take_fixed(reading, setting, CONFIG_KIND);
+        reading->kind = true;
+    } else if (key != NULL) {
+        take_key(reading, key, setting);
+    } else if (section) {
+        take_section(reading, setting);
+    } else {
+        take_unknown(reading, setting);
+    }
+    if (setting->shape == SETTING_MAPPING && !section)
+        settings_skip(reading->settings);
+}
+
+/* What can be judged only when the whole file is read. */
+static void check_whole(struct reading *reading)
+{
+    static const struct place top = {1, 1};
+    struct error err;
+
+    if (!reading->api_version)
+        settings_problem(reading->settings, top,
+                         "apiVersion: missing; it must be " CONFIG_API_VERSION);
+    if (!reading->kind)
+        settings_problem(reading->settings, top, "kind: missing; it must be " CONFIG_KIND);
+    if (config_check(&reading->config, &err) < 0) {
+        /* Where the later one of the two was given. */
+        struct place last = top;
+
+        for (uint32_t i = 0; i < config_key_count; i++) {
+            if (strncmp(config_keys[i].path, "server.maxConnections", 21) == 0 &&
+                reading->at[i].line > last.line)
+                last = reading->at[i];
+        }
+        settings_problem(reading->settings, last, "%s", err.text);
+    }
+}
+
+static int parse(struct str text, const char *file, struct config *ret, struct place *ret_manifests,
+                 struct strbuf *problems)
+{
+    struct reading reading = {.settings = settings_open(text, file, problems)};
+    struct setting setting;
+    int result;
+
+    assert(config_key_count <= KEYS_MAX);
+    if (reading.settings == NULL)
+        return -ENOMEM;
+    config_defaults(&reading.config);
+    while (settings_next(reading.settings, &setting))
+        take_setting(&reading, &setting);
+    if (settings_complete(reading.settings))
+        check_whole(&reading);
+    result = settings_failed(reading.settings)              ? -ENOMEM
+             : settings_problem_count(reading.settings) > 0 ? -EINVAL
+                                                            : 0;
+    settings_close(reading.settings);
+    if (result == 0) {
+        *ret = reading.config;
+        *ret_manifests = reading.at[config_key_find(STR("embedded.manifests")) - config_keys];
+    }
+    return result;
+}
+
+static int refuse(struct strbuf *problems, const char *file, const char *sentence)
+{
+    strbuf_printf(problems, "%s:1:1: %s\n", file, sentence);
+    return problems->failed ? -ENOMEM : -EINVAL;
+}
+
+int config_parse(struct str text, const char *file, struct config *ret, struct strbuf *problems)
+{
+    struct place unused;
+
+    if (text.len > FILE_BYTES_MAX)
+        return refuse(problems, file, "larger than 1 MiB");
+    return parse(text, file, ret, &unused, problems);
+}
+
+/* ---- a file ---- */
+
+/* At most one byte more than is allowed, so that too much can be told from enough. */
+static int read_file(const char *path, struct strbuf *out, struct strbuf *problems)
+{
+    FILE *file = fopen(path, "re");
+    int failure = file == NULL ? errno : 0;
+
+    while (file != NULL && out->len <= FILE_BYTES_MAX && strbuf_reserve(out, 4096)) {
+        size_t got = fread(out->data + out->len, 1, 4096, file);
+
+        out->len += got;
+        if (got == 0) {
+            failure = ferror(file) ? errno : 0;
+            break;
+        }
+    }
+    if (file != NULL)
+        fclose(file);
+    if (out->failed)
+        return -ENOMEM;
+    return failure == 0 ? 0 : refuse(problems, path, strerror(failure));
+}
+
+/* Make a relative embedded.manifests count from the configuration file's directory. */
+static int resolve_manifests(struct config *config, const char *path, struct place at,
+                             struct strbuf *problems)
+{
+    char *manifests = config->embedded.manifests;
+    const char *slash = strrchr(path, '/');
+    char resolved[CONFIG_TEXT_MAX];
+    int len;
+
+    if (manifests[0] == '\0' || manifests[0] == '/' || slash == NULL)
+        return 0;
+    len = snprintf(resolved, sizeof resolved, "%.*s/%s", (int)(slash - path), path, manifests);
+    if (len < 0 || (size_t)len >= sizeof resolved) {
+        strbuf_printf(
+            problems,
+            "%s:%u:%u: embedded.manifests: with the file's directory longer than %d bytes\n", path,
+            at.line, at.column, CONFIG_TEXT_MAX - 1);
+        return problems->failed ? -ENOMEM : -EINVAL;
+    }
+    memcpy(manifests, resolved, (size_t)len + 1);
+    return 0;
+}
+
+int config_load(const char *path, struct config *ret, struct strbuf *problems)
+{
+    struct strbuf text;
+    struct config config;
+    struct place manifests_at;
+    int result;
+
+    strbuf_init(&text);
+    result = read_file(path, &text, problems);
+    if (result == 0 && text.len > FILE_BYTES_MAX)
+        result = refuse(problems, path, "larger than 1 MiB");
+    if (result == 0)
+        result = parse((struct str){text.data, text.len}, path, &config, &manifests_at, problems);
+    if (result == 0)
+        result = resolve_manifests(&config, path, manifests_at, problems);
+    strbuf_done(&text);
+    if (result == 0)
+        *ret = config;
+    return result;
+}
