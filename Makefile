@@ -61,9 +61,11 @@ code += -fno-strict-overflow -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTI
 harden = $(foreach f,-fstack-clash-protection -fcf-protection -ftrivial-auto-var-init=zero,$(call try,$f))
 endif
 
-warn := -Wall -Wextra -Wshadow -Wformat=2 -Wundef -Wvla -Wwrite-strings -Wstrict-prototypes \
+warn := -Wall -Wextra -Wshadow -Wformat=2 -Wundef -Wvla -Wstrict-prototypes \
 	-Wpointer-arith -Wold-style-definition -Wimplicit-fallthrough $(if $(WERROR)$(CI),-Werror)
-warn_src = -Wconversion -Wsign-conversion -Wcast-qual -Wmissing-prototypes -Wredundant-decls \
+# clang counts assert(!"reason") as a conversion.
+warn_src = -Wconversion -Wsign-conversion -Wcast-qual -Wwrite-strings -Wmissing-prototypes \
+	-Wredundant-decls $(if $(findstring clang,$(CC)),-Wno-string-conversion) \
 	$(foreach f,-Wlogical-op -Wduplicated-cond,$(call try,$f))
 
 ldflags := -pie -pthread -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed \
