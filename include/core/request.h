@@ -57,7 +57,7 @@ struct pod_request {
 };
 
 /* Longest text of an invalid request, with its NUL. */
-#define REQUEST_TEXT_MAX 256
+#define REQUEST_TEXT_MAX 384
 
 /* Full name of a resource. */
 const char *resource_name(enum resource resource);
