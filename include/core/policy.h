@@ -28,6 +28,11 @@ struct node_policy {
     int64_t (*score)(const struct cards *cards, const struct pod_request *request);
 };
 
+/* The policies, one file each. */
+extern const struct device_policy device_policy_default, device_policy_binpack,
+    device_policy_spread;
+extern const struct node_policy node_policy_none, node_policy_binpack, node_policy_spread;
+
 /* The device policy called `name` (default, binpack, spread), or NULL. Koordinator's LeastAllocated and
  * MostAllocated are other names of spread and binpack. */
 const struct device_policy *device_policy_find(struct str name);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fullest card that fits and the node with most allocated: keeps whole cards and nodes free. */
+#include "core/policy.h"
+#include "core/score.h"
+
+static bool prefer(const struct cards *cards, enum device_kind kind, uint32_t a, uint32_t b)
+{
+    return card_fullness_compare(cards, kind, a, b) > 0;
+}
+
+static int64_t score(const struct cards *cards, const struct pod_request *request)
+{
+    return score_node(SCORE_MOST_ALLOCATED, &score_default_weights, cards, request);
+}
+
+const struct device_policy device_policy_binpack = {.name = "binpack", .prefer = prefer};
+const struct node_policy node_policy_binpack = {.name = "binpack", .score = score};

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/score.h"
+
+#include <stdbool.h>
+
+#define SCORE_MAX 100 /* of one resource, and of a normalised node */
+#define WIRE_MAX  10  /* of a node in kube-scheduler's extender protocol */
+
+const struct score_weights score_default_weights = {
+    .weight =
+        {
+            [DEVICE_GPU] = {[DIM_RATIO] = 1, [DIM_BYTES] = 1},
+            [DEVICE_RDMA] = {[DIM_PERCENT] = 1},
+            [DEVICE_FPGA] = {[DIM_PERCENT] = 1},
+        },
+};
+
+/* One resource, from what would be left of it; nothing is left when the request is too large. */
+static int64_t score_one(enum score_strategy strategy, int64_t request, int64_t total,
+                         int64_t free_amount)
+{
+    int64_t left = 0;
+    if (free_amount <= total && request <= free_amount)
+        left = free_amount - request;
+    return (strategy == SCORE_LEAST_ALLOCATED ? left : total - left) * SCORE_MAX / total;
+}
+
+int64_t score_amounts(enum score_strategy strategy, const int64_t weight[DIM_MAX],
+                      const struct amount *request, const struct amount *total,
+                      const struct amount *free_amount)
+{
+    int64_t score = 0, weights = 0;
+    for (enum dimension dim = 0; dim < DIM_MAX; dim++) {
+        int64_t of = amount_get(total, dim);
+        if (of <= 0)
+            continue;
+        score += weight[dim] *
+                 score_one(strategy, amount_get(request, dim), of, amount_get(free_amount, dim));
+        weights += weight[dim];
+    }
+    return weights > 0 ? score / weights : 0;
+}
+
+int64_t score_node(enum score_strategy strategy, const struct score_weights *weights,
+                   const struct cards *cards, const struct pod_request *request)
+{
+    const struct card_columns *at = cards->at;
+    int64_t score = 0;
+    uint32_t row = cards->first;
+    for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++) {
+        struct amount total = {0}, left = {0};
+        for (uint32_t end = row + cards->count[kind]; row < end; row++) {
+            if (!at->registered[row])
+                continue;
+            total.percent += at->total[row].percent;
+            total.ratio += at->total[row].ratio;
+            total.bytes += at->total[row].bytes;
+            left.percent += at->free_percent[row];
+            left.ratio += at->free_ratio[row];
+            left.bytes += at->free_bytes[row];
+        }
+        if (request->of[kind].count > 0)
+            score += score_amounts(strategy, weights->weight[kind], &request->of[kind].each, &total,
+                                   &left);
+    }
+    return score;
+}
+
+void score_normalize(int64_t *scores, uint32_t count)
+{
+    int64_t max = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (scores[i] > max)
+            max = scores[i];
+    for (uint32_t i = 0; max > 0 && i < count; i++)
+        scores[i] = scores[i] * SCORE_MAX / max;
+}
+
+void score_stretch(int64_t *scores, uint32_t count)
+{
+    if (count == 0)
+        return;
+    int64_t min = scores[0], max = scores[0];
+    for (uint32_t i = 1; i < count; i++) {
+        min = scores[i] < min ? scores[i] : min;
+        max = scores[i] > max ? scores[i] : max;
+    }
+    int64_t range = max - min;
+    for (uint32_t i = 0; i < count; i++)
+        scores[i] =
+            range == 0 ? WIRE_MAX : (2 * WIRE_MAX * (scores[i] - min) + range) / (2 * range);
+}
