@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/allocate.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* What one card must have free, bounded so that every product below stays in int64: a bounded
+ * figure is still one more than any card can have. */
+struct need {
+    unsigned named;
+    uint32_t pods_mask; /* all ones for a whole card: no pod may be there */
+    int64_t percent;
+    int64_t ratio;
+    int64_t bytes;
+};
+
+/* What one card gives. */
+struct room {
+    unsigned has;
+    uint32_t pods;
+    int64_t percent;
+    int64_t ratio;
+    int64_t bytes;
+    int64_t total_bytes;
+};
+
+static int64_t bounded(int64_t value, int64_t max)
+{
+    return value <= max ? value : max + 1;
+}
+
+static struct need need_of(const struct device_request *request)
+{
+    assert(request->named != 0);
+    return (struct need){
+        .named = request->named,
+        .pods_mask = request->whole ? UINT32_MAX : 0,
+        .percent = bounded(request->each.percent, CARD_PERCENT_MAX),
+        .ratio = bounded(request->each.ratio, CARD_PERCENT_MAX),
+        .bytes = bounded(request->each.bytes, CARD_BYTES_MAX),
+    };
+}
+
+/*
+ * The fit rule. No branch and no division, because a scan asks this for every card of a cluster.
+ * A dimension that is not named is 0 and always fits. The derived figures of request_on_card():
+ *   ratio * total / 100, rounded down, <= bytes   is   ratio * total < (bytes + 1) * 100
+ *   bytes * 100 / total, rounded down, <= ratio   is   bytes * 100 < (ratio + 1) * total
+ */
+static inline bool fits(const struct need *need, const struct room *room)
+{
+    bool no_ratio = !(room->has & DIM_BIT(DIM_RATIO));
+    bool no_bytes = need->bytes == 0;
+    bool bytes_fit_ratio = need->bytes * 100 < (room->ratio + 1) * room->total_bytes;
+    bool ratio_fits_bytes = need->ratio * room->total_bytes < (room->bytes + 1) * 100;
+    return ((room->has & need->named) == need->named) & ((room->pods & need->pods_mask) == 0) &
+           (need->percent <= room->percent) & (need->ratio <= room->ratio) &
+           (need->bytes <= room->bytes) & ratio_fits_bytes &
+           (no_bytes | no_ratio | bytes_fit_ratio);
+}
+
+static inline struct room room_now(const struct card_columns *at, uint32_t row)
+{
+    return (struct room){
+        .has = at->has[row],
+        .pods = at->pods[row],
+        .percent = at->free_percent[row],
+        .ratio = at->free_ratio[row],
+        .bytes = at->free_bytes[row],
+        .total_bytes = at->total_bytes[row],
+    };
+}
+
+static inline struct room room_if_empty(const struct card_columns *at, uint32_t row)
+{
+    return (struct room){
+        .has = at->has[row],
+        .percent = at->total[row].percent,
+        .ratio = at->total[row].ratio,
+        .bytes = at->total[row].bytes,
+        .total_bytes = at->total_bytes[row],
+    };
+}
+
+/* Does a plan hold the cards of the kinds up to `last`? No pod gets more, however many a node has.
+ */
+static bool plan_holds(const struct pod_request *request, enum device_kind last)
+{
+    int64_t left = CARDS_PER_POD_MAX;
+    for (enum device_kind kind = 0; kind <= last; kind++) {
+        if (request->of[kind].count > left)
+            return false;
+        left -= request->of[kind].count;
+    }
+    return true;
+}
+
+/* Listed, but unhealthy or with nothing to give: it may recover, so it never makes a request
+ * hopeless. */
+static bool may_recover(const struct card_columns *at, uint32_t row)
+{
+    return at->registered[row] && at->has[row] == 0;
+}
+
+/* Why a kind of which too few cards fit is short. */
+static enum reason shortage(const struct cards *cards, enum device_kind kind,
+                            const struct device_request *request)
+{
+    static const enum reason none[] = {REASON_NO_GPU, REASON_NO_RDMA, REASON_NO_FPGA};
+    static const enum reason insufficient[] = {REASON_INSUFFICIENT_GPU, REASON_INSUFFICIENT_RDMA,
+                                               REASON_INSUFFICIENT_FPGA};
+    const struct card_columns *at = cards->at;
+    uint32_t begin = cards_begin(cards, kind);
+    bool listed = false, memory_known = false;
+
+    for (uint32_t row = begin; row < begin + cards->count[kind]; row++) {
+        listed |= at->registered[row];
+        memory_known |= at->has[row] & DIM_BIT(DIM_BYTES) || may_recover(at, row);
+    }
+    if (!listed)
+        return none[kind];
+    if (request->named & DIM_BIT(DIM_BYTES) && !memory_known)
+        return REASON_MEMORY_UNKNOWN;
+    return insufficient[kind];
+}
+
+static enum reason check_kind(const struct cards *cards, enum device_kind kind,
+                              const struct pod_request *request)
+{
+    const struct device_request *of = &request->of[kind];
+    if (of->count == 0)
+        return REASON_FITS;
+
+    struct need need = need_of(of);
+    uint32_t begin = cards_begin(cards, kind);
+    uint32_t end = begin + cards->count[kind];
+    int64_t fitting = 0;
+    for (uint32_t row = begin; row < end; row++) {
+        struct room room = room_now(cards->at, row);
+        fitting += fits(&need, &room);
+    }
+    if (fitting >= of->count && plan_holds(request, kind))
+        return REASON_FITS;
+    return shortage(cards, kind, of);
+}
+
+enum reason allocate_check(const struct cards *cards, const struct pod_request *request)
+{
+    enum reason reason = REASON_FITS;
+    for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX && reason == REASON_FITS; kind++)
+        reason = check_kind(cards, kind, request);
+    return reason;
+}
+
+static bool kind_fits_empty(const struct cards *cards, enum device_kind kind,
+                            const struct pod_request *request)
+{
+    const struct device_request *of = &request->of[kind];
+    if (of->count == 0)
+        return true;
+
+    struct need need = need_of(of);
+    uint32_t begin = cards_begin(cards, kind);
+    int64_t fitting = 0;
+    for (uint32_t row = begin; row < begin + cards->count[kind]; row++) {
+        struct room room = room_if_empty(cards->at, row);
+        fitting += fits(&need, &room) || may_recover(cards->at, row);
+    }
+    return fitting >= of->count && plan_holds(request, kind);
+}
+
+bool allocate_fits_empty(const struct cards *cards, const struct pod_request *request)
+{
+    for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++)
+        if (!kind_fits_empty(cards, kind, request))
+            return false;
+    return true;
+}
+
+enum reason allocate_verdict(const struct cards *cards, const struct pod_request *request)
+{
+    enum reason first = allocate_check(cards, request);
+    if (first == REASON_FITS)
+        return REASON_FITS;
+    for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++) {
+        enum reason reason = check_kind(cards, kind, request);
+        if (reason_verdict(reason) == VERDICT_NEVER)
+            return reason;
+    }
+    return allocate_fits_empty(cards, request) ? first : REASON_TOO_BIG;
+}
+
+/* The best cards of one kind so far, best first. */
+struct choice {
+    uint32_t limit;
+    uint32_t count;
+    uint32_t rows[CARDS_PER_POD_MAX];
+};
+
+/* Offer a fitting row, in ascending order of rows: on ties the earlier one stays ahead. */
+static void offer(struct choice *choice, const struct cards *cards, enum device_kind kind,
+                  const struct device_policy *policy, uint32_t row)
+{
+    uint32_t place = choice->count;
+    while (place > 0 && policy->prefer(cards, kind, row, choice->rows[place - 1]))
+        place--;
+    if (place == choice->limit)
+        return;
+    if (choice->count < choice->limit)
+        choice->count++;
+    uint32_t *at = choice->rows + place;
+    memmove(at + 1, at, (choice->count - 1 - place) * sizeof(*at));
+    *at = row;
+}
+
+static void sort_rows(struct choice *choice)
+{
+    for (uint32_t i = 1; i < choice->count; i++) {
+        uint32_t row = choice->rows[i], place = i;
+        for (; place > 0 && choice->rows[place - 1] > row; place--)
+            choice->rows[place] = choice->rows[place - 1];
+        choice->rows[place] = row;
+    }
+}
+
+/* Choose the cards of one kind, of which enough fit, and add what is taken from them to the plan.
+ */
+static void choose_kind(const struct cards *cards, enum device_kind kind,
+                        const struct device_request *request, const struct device_policy *policy,
+                        struct plan *plan)
+{
+    const struct card_columns *at = cards->at;
+    struct need need = need_of(request);
+    struct choice choice = {.limit = (uint32_t)request->count};
+    uint32_t begin = cards_begin(cards, kind);
+    for (uint32_t row = begin; row < begin + cards->count[kind]; row++) {
+        struct room room = room_now(at, row);
+        if (fits(&need, &room))
+            offer(&choice, cards, kind, policy, row);
+    }
+    assert(choice.count == choice.limit);
+
+    sort_rows(&choice);
+    for (uint32_t i = 0; i < choice.count; i++) {
+        uint32_t row = choice.rows[i];
+        plan->shares[plan->count++] = (struct share){
+            .kind = kind,
+            .minor = at->minor[row],
+            .amount = request_on_card(request, &at->total[row]),
+        };
+    }
+}
+
+enum reason allocate_choose(const struct cards *cards, const struct pod_request *request,
+                            const struct device_policy *policy, struct plan *ret_plan)
+{
+    enum reason reason = allocate_check(cards, request);
+    if (reason != REASON_FITS)
+        return reason;
+
+    struct plan plan = {0};
+    for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++)
+        if (request->of[kind].count > 0)
+            choose_kind(cards, kind, &request->of[kind], policy, &plan);
+    *ret_plan = plan;
+    return REASON_FITS;
+}
