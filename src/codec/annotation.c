@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/annotation.h"
+
+#include <errno.h>
+
+#include "codec/json.h"
+#include "core/quantity.h"
+
+/* Levels of a device-allocated annotation that anybody is known to write: 6, with extensions. */
+enum { NESTING_MAX = 16 };
+
+/* Go sorts the keys of a map, so types and resource names stand in byte order. */
+static const enum device_kind kinds_by_name[] = {DEVICE_FPGA, DEVICE_GPU, DEVICE_RDMA};
+static const enum dimension dimensions_by_name[] = {DIM_PERCENT, DIM_BYTES, DIM_RATIO};
+
+/* ---- reading ---- */
+
+struct share_list {
+    struct share *shares; /* CARDS_PER_POD_MAX, sorted by kind and minor */
+    uint32_t count;
+};
+
+static bool within_bounds(const struct amount *amount)
+{
+    return amount->percent <= CARD_PERCENT_MAX && amount->ratio <= CARD_PERCENT_MAX &&
+           amount->bytes <= CARD_BYTES_MAX;
+}
+
+/* Insert the share, or add it to the one of the same card. */
+static int add_share(struct share_list *list, const struct share *share, struct error *err)
+{
+    uint32_t at = 0;
+    while (at < list->count &&
+           (list->shares[at].kind < share->kind ||
+            (list->shares[at].kind == share->kind && list->shares[at].minor < share->minor)))
+        at++;
+
+    struct share *place = &list->shares[at];
+    if (at < list->count && place->kind == share->kind && place->minor == share->minor) {
+        struct amount sum = place->amount;
+        sum.percent += share->amount.percent;
+        sum.ratio += share->amount.ratio;
+        sum.bytes += share->amount.bytes;
+        if (!within_bounds(&sum))
+            return json_bad(err, "more than a card can have");
+        place->amount = sum;
+        return 0;
+    }
+
+    if (list->count == CARDS_PER_POD_MAX)
+        return error_set(err, -EINVAL, ": more than %d cards", CARDS_PER_POD_MAX);
+    memmove(place + 1, place, (list->count - at) * sizeof(*place));
+    *place = *share;
+    list->count++;
+    return 0;
+}
+
+static int read_amount(enum device_kind kind, const struct json_field *resources,
+                       struct amount *ret, struct error *err)
+{
+    int rc = json_field_object(resources, NULL, 0, err);
+    if (rc < 0 || resources->value.data == NULL)
+        return rc;
+
+    struct amount current = {0};
+    struct amount old = {0};
+    bool current_named[DIM_MAX] = {false};
+    struct json_iter iter = json_iterate(resources->value);
+    char buffer[JSON_KEY_MAX];
+    struct str key, value;
+    while (json_next_member(&iter, &key, &value)) {
+        struct str name = json_key(key, buffer);
+        enum dimension dim = device_dimension_find(kind, name);
+        if (dim == DIM_MAX)
+            continue;
+        int64_t number;
+        rc = json_quantity(value, &number, err);
+        if (rc == 0 && (number < 0 || number > (dim == DIM_BYTES ? CARD_BYTES_MAX
+                                                                 : CARD_PERCENT_MAX)))
+            rc = json_bad(err, "negative, or more than a card can have");
+        if (rc < 0) {
+            json_at(err, "[\"%.*s\"]", STR_ARG(name));
+            return json_at(err, "%s", resources->name);
+        }
+        bool is_current = str_is(name, device_dimension_name(kind, dim));
+        current_named[dim] |= is_current;
+        amount_set(is_current ? &current : &old, dim, number);
+    }
+    for (enum dimension dim = 0; dim < DIM_MAX; dim++)
+        amount_set(ret, dim, amount_get(current_named[dim] ? &current : &old, dim));
+    return 0;
+}
+
+static int read_entry(enum device_kind kind, struct str value, struct share_list *list,
+                      struct error *err)
+{
+    enum { MINOR, RESOURCES };
+    struct json_field fields[] = {[MINOR] = {.name = "minor"}, [RESOURCES] = {.name = "resources"}};
+    struct share share = {.kind = kind};
+    int64_t minor = -1;
+    int rc = json_object(value, JSON_FIELDS(fields), err);
+    if (rc == 0)
+        rc = json_field_int(&fields[MINOR], 0, INT32_MAX, &minor, err);
+    if (rc == 0 && minor < 0) {
+        json_bad(err, "must be given");
+        rc = json_at(err, "%s", fields[MINOR].name);
+    }
+    if (rc == 0)
+        rc = read_amount(kind, &fields[RESOURCES], &share.amount, err);
+    if (rc < 0)
+        return rc;
+    share.minor = (int32_t)minor;
+    return add_share(list, &share, err);
+}
+
+/* The cards of one kind; other types in the map are nobody's that we know. */
+static int read_kind(enum device_kind kind, struct str types, struct share_list *list,
+                     struct error *err)
+{
+    struct json_field entries = {.name = device_kind_name(kind)};
+    uint32_t count = 0;
+    if (!json_find(types, entries.name, &entries.value))
+        return 0;
+    int rc = json_field_array(&entries, &count, err);
+    if (rc < 0)
+        return rc;
+
+    struct json_iter iter = json_iterate(entries.value);
+    struct str value;
+    for (uint32_t i = 0; json_next_item(&iter, &value); i++) {
+        if (read_entry(kind, value, list, err) < 0)
+            return json_at(err, "%s[%u]", entries.name, i);
+    }
+    return 0;
+}
+
+static int read_kinds(struct str types, struct share_list *list, struct error *err)
+{
+    int rc = json_object(types, NULL, 0, err);
+    for (enum device_kind kind = 0; rc == 0 && kind < DEVICE_KIND_MAX; kind++)
+        rc = read_kind(kind, types, list, err);
+    return rc;
+}
+
+int annotation_parse(struct str text, struct arena *mem, const struct share **ret_shares,
+                     uint32_t *ret_count, struct error *err)
+{
+    struct error unwanted;
+    if (err == NULL)
+        err = &unwanted;
+    struct share_list list = {.shares = arena_alloc(mem, CARDS_PER_POD_MAX, sizeof(struct share))};
+    if (list.shares == NULL)
+        return error_set(err, -ENOMEM, "%s: out of memory", "device-allocated");
+
+    struct str value;
+    int rc = json_check(text, NESTING_MAX, &value, err);
+    if (rc == 0)
+        rc = read_kinds(value, &list, err);
+    if (rc < 0) {
+        json_at(err, "device-allocated");
+        return err->code = rc == -ENOMEM ? -ENOMEM : -EINVAL;
+    }
+    *ret_shares = list.shares;
+    *ret_count = list.count;
+    return 0;
+}
+
+/* ---- writing ---- */
+
+static void write_resources(const struct share *share, struct strbuf *out)
+{
+    bool first = true;
+    strbuf_putc(out, '{');
+    for (unsigned i = 0; i < DIM_MAX; i++) {
+        enum dimension dim = dimensions_by_name[i];
+        const char *name = device_dimension_name(share->kind, dim);
+        int64_t value = amount_get(&share->amount, dim);
+        if (name == NULL || value == 0)
+            continue;
+        char quantity[QUANTITY_TEXT_MAX];
+        if (dim == DIM_BYTES)
+            quantity_format_binary(value, quantity);
+        else
+            quantity_format_decimal(value, quantity);
+        strbuf_printf(out, "%s\"%s\":\"%s\"", first ? "" : ",", name, quantity);
+        first = false;
+    }
+    strbuf_putc(out, '}');
+}
+
+static void write_card(const struct placed_card *card, struct strbuf *out)
+{
+    strbuf_puts(out, "{\"minor\":");
+    strbuf_int(out, card->share.minor);
+    strbuf_puts(out, ",\"resources\":");
+    write_resources(&card->share, out);
+    if (card->id[0] != '\0') {
+        strbuf_puts(out, ",\"id\":");
+        strbuf_json_string(out, str_from(card->id));
+    }
+    strbuf_putc(out, '}');
+}
+
+void annotation_format(const struct placement *placement, struct strbuf *out)
+{
+    const char *type_separator = "";
+    strbuf_putc(out, '{');
+    for (unsigned k = 0; k < DEVICE_KIND_MAX; k++) {
+        enum device_kind kind = kinds_by_name[k];
+        uint32_t written = 0;
+        for (uint32_t i = 0; i < placement->count; i++) {
+            const struct placed_card *card = &placement->cards[i];
+            if (card->share.kind != kind)
+                continue;
+            if (written++ == 0)
+                strbuf_printf(out, "%s\"%s\":[", type_separator, device_kind_name(kind));
+            else
+                strbuf_putc(out, ',');
+            write_card(card, out);
+        }
+        if (written > 0) {
+            strbuf_putc(out, ']');
+            type_separator = ",";
+        }
+    }
+    strbuf_putc(out, '}');
+}
+
+void annotation_format_visible(const struct placement *placement, struct strbuf *out)
+{
+    bool all_have_ids = true;
+    for (uint32_t i = 0; i < placement->count; i++) {
+        const struct placed_card *card = &placement->cards[i];
+        if (card->share.kind == DEVICE_GPU && card->id[0] == '\0')
+            all_have_ids = false;
+    }
+
+    const char *separator = "";
+    for (uint32_t i = 0; i < placement->count; i++) {
+        const struct placed_card *card = &placement->cards[i];
+        if (card->share.kind != DEVICE_GPU)
+            continue;
+        strbuf_puts(out, separator);
+        if (all_have_ids)
+            strbuf_puts(out, card->id);
+        else
+            strbuf_int(out, card->share.minor);
+        separator = ",";
+    }
+}

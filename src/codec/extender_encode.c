@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/extender.h"
+
+#include "base/map.h"
+#include "codec/json.h"
+
+/* kube-scheduler reads `Nodes` only when NodeNames is null, and NodeNames only when it is not. */
+static void write_fitting_names(const struct candidates_call *call,
+                                const struct filter_answer *answer, struct strbuf *out)
+{
+    const char *separator = "";
+    strbuf_puts(out, "{\"Nodes\":null,\"NodeNames\":[");
+    for (uint32_t i = 0; i < call->node_count; i++) {
+        if (answer->reasons[i] != REASON_FITS)
+            continue;
+        strbuf_puts(out, separator);
+        strbuf_json_string(out, call->nodes[i]);
+        separator = ",";
+    }
+    strbuf_putc(out, ']');
+}
+
+static void write_fitting_nodes(const struct candidates_call *call,
+                                const struct filter_answer *answer, struct strbuf *out)
+{
+    const char *separator = "";
+    strbuf_puts(out, "{\"Nodes\":{\"metadata\":{},\"items\":[");
+    for (uint32_t i = 0; i < call->node_count; i++) {
+        if (answer->reasons[i] != REASON_FITS)
+            continue;
+        strbuf_puts(out, separator);
+        strbuf_add_str(out, call->node_json[i]);
+        separator = ",";
+    }
+    strbuf_puts(out, "]},\"NodeNames\":null");
+}
+
+/* The map of nodes that failed with this verdict to their texts. */
+static void write_failed(const struct candidates_call *call, const struct filter_answer *answer,
+                         enum verdict verdict, struct strbuf *out)
+{
+    const char *separator = "";
+    strbuf_putc(out, '{');
+    for (uint32_t i = 0; answer->fit_count == 0 && i < call->node_count; i++) {
+        enum reason reason = answer->reasons[i];
+        if (reason == REASON_DUPLICATE || reason_verdict(reason) != verdict)
+            continue;
+        bool own_text = reason == REASON_INVALID && answer->invalid_text != NULL;
+        strbuf_puts(out, separator);
+        strbuf_json_string(out, call->nodes[i]);
+        strbuf_putc(out, ':');
+        json_write_text(out, str_from(own_text ? answer->invalid_text : reason_text(reason)));
+        separator = ",";
+    }
+    strbuf_putc(out, '}');
+}
+
+void extender_encode_filter(const struct candidates_call *call, const struct filter_answer *answer,
+                            struct strbuf *out)
+{
+    if (call->full_nodes)
+        write_fitting_nodes(call, answer, out);
+    else
+        write_fitting_names(call, answer, out);
+    strbuf_puts(out, ",\"FailedNodes\":");
+    write_failed(call, answer, VERDICT_NOT_NOW, out);
+    strbuf_puts(out, ",\"FailedAndUnresolvableNodes\":");
+    write_failed(call, answer, VERDICT_NEVER, out);
+    strbuf_puts(out, ",\"Error\":\"\"}");
+}
+
+void extender_encode_filter_error(const char *text, struct strbuf *out)
+{
+    strbuf_puts(out, "{\"Nodes\":null,\"NodeNames\":null,\"FailedNodes\":null,"
+                     "\"FailedAndUnresolvableNodes\":null,\"Error\":");
+    json_write_text(out, str_from(text));
+    strbuf_putc(out, '}');
+}
+
+void extender_encode_prioritize(const struct candidates_call *call,
+                                const struct prioritize_answer *answer, struct strbuf *out)
+{
+    struct map seen;
+    map_init(&seen);
+    const char *separator = "";
+    strbuf_putc(out, '[');
+    for (uint32_t i = 0; i < call->node_count; i++) {
+        if (map_get(&seen, call->nodes[i]) != MAP_NONE)
+            continue;
+        if (map_put(&seen, call->nodes[i], i) < 0) {
+            out->failed = true;
+            break;
+        }
+        strbuf_printf(out, "%s{\"Host\":", separator);
+        strbuf_json_string(out, call->nodes[i]);
+        strbuf_puts(out, ",\"Score\":");
+        strbuf_int(out, answer->scores[i]);
+        strbuf_putc(out, '}');
+        separator = ",";
+    }
+    strbuf_putc(out, ']');
+    map_done(&seen);
+}
+
+static void write_victims(const struct preempt_victims *victims, struct strbuf *out)
+{
+    const char *separator = "";
+    strbuf_json_string(out, victims->node);
+    strbuf_puts(out, ":{\"Pods\":[");
+    for (uint32_t i = 0; i < victims->count; i++) {
+        strbuf_printf(out, "%s{\"UID\":", separator);
+        strbuf_json_string(out, victims->uids[i]);
+        strbuf_putc(out, '}');
+        separator = ",";
+    }
+    strbuf_puts(out, "],\"NumPDBViolations\":");
+    strbuf_int(out, victims->pdb_violations);
+    strbuf_putc(out, '}');
+}
+
+void extender_encode_preempt(const struct preempt_call *call, const struct preempt_answer *answer,
+                             struct strbuf *out)
+{
+    const char *separator = "";
+    strbuf_puts(out, "{\"NodeNameToMetaVictims\":{");
+    for (uint32_t i = 0; i < call->node_count; i++) {
+        if (!answer->keep[i] || call->nodes[i].count == 0)
+            continue;
+        strbuf_puts(out, separator);
+        write_victims(&call->nodes[i], out);
+        separator = ",";
+    }
+    strbuf_puts(out, "}}");
+}
+
+void extender_encode_bind(const char *error_text, struct strbuf *out)
+{
+    strbuf_puts(out, "{\"Error\":");
+    json_write_text(out, str_from(error_text));
+    strbuf_putc(out, '}');
+}
+
+void extender_encode_problem(const char *text, struct strbuf *out)
+{
+    strbuf_puts(out, "{\"error\":");
+    json_write_text(out, str_from(text));
+    strbuf_putc(out, '}');
+}

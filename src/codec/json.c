@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/json.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <strings.h>
+
+#include "base/parse.h"
+#include "core/quantity.h"
+
+/* Everything below walks text that json_check() accepted, so it looks only for the ends of things. */
+
+enum json_type json_type(struct str value)
+{
+    assert(value.len > 0);
+    switch (value.data[0]) {
+    case '{':
+        return JSON_OBJECT;
+    case '[':
+        return JSON_ARRAY;
+    case '"':
+        return JSON_STRING;
+    case 't':
+    case 'f':
+        return JSON_BOOL;
+    case 'n':
+        return JSON_NULL;
+    default:
+        return JSON_NUMBER;
+    }
+}
+
+/* Behind the closing quote of the string that starts at `at`. */
+static const char *string_end(const char *at)
+{
+    for (at++; *at != '"'; at++)
+        if (*at == '\\')
+            at++;
+    return at + 1;
+}
+
+static const char *container_end(const char *at)
+{
+    unsigned depth = 0;
+    do {
+        switch (*at) {
+        case '"':
+            at = string_end(at);
+            continue;
+        case '{':
+        case '[':
+            depth++;
+            break;
+        case '}':
+        case ']':
+            depth--;
+            break;
+        default:
+            break;
+        }
+        at++;
+    } while (depth > 0);
+    return at;
+}
+
+static const char *value_end(const char *at, const char *end)
+{
+    if (*at == '"')
+        return string_end(at);
+    if (*at == '{' || *at == '[')
+        return container_end(at);
+    while (at < end && *at != ',' && *at != ' ' && *at != '\t' && *at != '\n' && *at != '\r')
+        at++;
+    return at;
+}
+
+/* To the next value or key. Between two of them there are only blanks and one comma or colon. */
+static bool skip_between(struct json_iter *iter)
+{
+    while (iter->at < iter->end && (*iter->at == ' ' || *iter->at == ',' || *iter->at == ':' ||
+                                    *iter->at == '\t' || *iter->at == '\n' || *iter->at == '\r'))
+        iter->at++;
+    return iter->at < iter->end;
+}
+
+struct json_iter json_iterate(struct str container)
+{
+    assert(container.len >= 2);
+    return (struct json_iter){container.data + 1, container.data + container.len - 1};
+}
+
+bool json_next_item(struct json_iter *iter, struct str *ret_value)
+{
+    if (!skip_between(iter))
+        return false;
+    const char *start = iter->at;
+    iter->at = value_end(start, iter->end);
+    *ret_value = (struct str){start, (size_t)(iter->at - start)};
+    return true;
+}
+
+bool json_next_member(struct json_iter *iter, struct str *ret_key, struct str *ret_value)
+{
+    return json_next_item(iter, ret_key) && json_next_item(iter, ret_value);
+}
+
+uint32_t json_count(struct str container)
+{
+    bool object = json_type(container) == JSON_OBJECT;
+    struct json_iter iter = json_iterate(container);
+    struct str key, value;
+    uint32_t count = 0;
+    while (object ? json_next_member(&iter, &key, &value) : json_next_item(&iter, &value))
+        count += count < UINT32_MAX;
+    return count;
+}
+
+/* ---- strings ---- */
+
+static uint32_t hex_unit(const char *digits)
+{
+    uint32_t unit = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = digits[i];
+        uint32_t digit = (uint32_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+        unit = unit << 4 | digit;
+    }
+    return unit;
+}
+
+static size_t put_utf8(uint32_t point, char *out)
+{
+    if (point < 0x80) {
+        out[0] = (char)point;
+        return 1;
+    }
+    size_t length = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    for (size_t i = length - 1; i > 0; i--, point >>= 6)
+        out[i] = (char)(0x80 | (point & 0x3f));
+    out[0] = (char)((0xf00u >> length & 0xf0) | point);
+    return length;
+}
+
+/* Decode the \u escape whose 'u' is at *at, with the second half of a surrogate pair. */
+static uint32_t take_code_point(const char **at, const char *end)
+{
+    uint32_t point = hex_unit(*at + 1);
+    *at += 5;
+    bool high = point >= 0xd800 && point < 0xdc00;
+    if (high && end - *at >= 6 && (*at)[0] == '\\' && (*at)[1] == 'u') {
+        uint32_t low = hex_unit(*at + 2);
+        if (low >= 0xdc00 && low < 0xe000) {
+            *at += 6;
+            return 0x10000 + ((point - 0xd800) << 10) + (low - 0xdc00);
+        }
+    }
+    return point >= 0xd800 && point < 0xe000 ? 0xfffd : point;
+}
+
+static char escaped_byte(char c)
+{
+    switch (c) {
+    case 'b':
+        return '\b';
+    case 'f':
+        return '\f';
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    default:
+        return c; /* quote, backslash, slash */
+    }
+}
+
+/* Decode what stands between the quotes. It never grows: `out` has room for raw.len bytes. */
+static size_t unescape(struct str raw, char *out)
+{
+    const char *at = raw.data;
+    const char *end = raw.data + raw.len;
+    size_t length = 0;
+    while (at < end) {
+        if (*at != '\\') {
+            out[length++] = *at++;
+            continue;
+        }
+        at++;
+        if (*at == 'u')
+            length += put_utf8(take_code_point(&at, end), out + length);
+        else
+            out[length++] = escaped_byte(*at++);
+    }
+    return length;
+}
+
+static struct str between_quotes(struct str value)
+{
+    return (struct str){value.data + 1, value.len - 2};
+}
+
+static bool has_escape(struct str raw)
+{
+    return raw.len > 0 && memchr(raw.data, '\\', raw.len) != NULL;
+}
+
+struct str json_key(struct str key, char buffer[JSON_KEY_MAX])
+{
+    struct str raw = between_quotes(key);
+    if (!has_escape(raw))
+        return raw;
+    if (raw.len > JSON_KEY_MAX)
+        return (struct str){NULL, 0};
+    return (struct str){buffer, unescape(raw, buffer)};
+}
+
+int json_string(struct str value, struct arena *mem, struct str *ret, struct error *err)
+{
+    if (json_type(value) != JSON_STRING)
+        return json_bad(err, "must be a string");
+
+    struct str raw = between_quotes(value);
+    if (!has_escape(raw)) {
+        struct str copy = arena_str(mem, raw);
+        if (copy.data == NULL)
+            return json_no_memory(err);
+        *ret = copy;
+        return 0;
+    }
+    char *text = arena_alloc(mem, raw.len + 1, 1);
+    if (text == NULL)
+        return json_no_memory(err);
+    *ret = (struct str){text, unescape(raw, text)};
+    return 0;
+}
+
+int json_quantity(struct str value, int64_t *ret, struct error *err)
+{
+    char buffer[JSON_KEY_MAX];
+    struct str text = value;
+    switch (json_type(value)) {
+    case JSON_NULL:
+        *ret = 0;
+        return 0;
+    case JSON_STRING:
+        text = json_key(value, buffer); /* a quantity is never longer than a key */
+        break;
+    case JSON_NUMBER:
+        break;
+    default:
+        return json_bad(err, "must be a quantity");
+    }
+    if (text.data == NULL)
+        return json_bad(err, "must be a quantity");
+    return quantity_parse(text, ret, err) < 0 ? error_wrap(err, "%s", "") : 0;
+}
+
+/* ---- fields ---- */
+
+static bool folds_to(struct str key, const char *name)
+{
+    return key.len == strlen(name) && strncasecmp(key.data, name, key.len) == 0;
+}
+
+static struct str unless_null(struct str value)
+{
+    return json_type(value) == JSON_NULL ? (struct str){NULL, 0} : value;
+}
+
+bool json_find(struct str object, const char *name, struct str *ret_value)
+{
+    struct json_iter iter = json_iterate(object);
+    char buffer[JSON_KEY_MAX];
+    struct str key, value;
+    struct str found = {NULL, 0};
+    while (json_next_member(&iter, &key, &value))
+        if (str_is(json_key(key, buffer), name))
+            found = unless_null(value);
+    if (found.data == NULL)
+        return false;
+    *ret_value = found;
+    return true;
+}
+
+int json_object(struct str value, struct json_field *fields, uint32_t count, struct error *err)
+{
+    for (uint32_t i = 0; i < count; i++)
+        fields[i].value = (struct str){NULL, 0};
+    if (value.data == NULL)
+        return 0;
+    if (json_type(value) != JSON_OBJECT)
+        return json_bad(err, "must be an object");
+
+    struct json_iter iter = json_iterate(value);
+    char buffer[JSON_KEY_MAX];
+    struct str key, member;
+    while (json_next_member(&iter, &key, &member)) {
+        struct str name = json_key(key, buffer);
+        for (uint32_t i = 0; i < count; i++)
+            if (folds_to(name, fields[i].name))
+                fields[i].value = unless_null(member);
+    }
+    return 0;
+}
+
+int json_field_object(const struct json_field *field, struct json_field *fields, uint32_t count,
+                      struct error *err)
+{
+    int rc = json_object(field->value, fields, count, err);
+    return rc < 0 ? json_at(err, "%s", field->name) : 0;
+}
+
+int json_field_array(const struct json_field *field, uint32_t *ret_count, struct error *err)
+{
+    if (field->value.data == NULL)
+        return 0;
+    if (json_type(field->value) != JSON_ARRAY) {
+        json_bad(err, "must be an array");
+        return json_at(err, "%s", field->name);
+    }
+    *ret_count = json_count(field->value);
+    return 0;
+}
+
+int json_field_string(const struct json_field *field, struct arena *mem, struct str *ret,
+                      struct error *err)
+{
+    if (field->value.data == NULL)
+        return 0;
+    int rc = json_string(field->value, mem, ret, err);
+    return rc < 0 ? json_at(err, "%s", field->name) : 0;
+}
+
+int json_field_int(const struct json_field *field, int64_t min, int64_t max, int64_t *ret,
+                   struct error *err)
+{
+    if (field->value.data == NULL)
+        return 0;
+    int64_t number;
+    if (!parse_int64(field->value, &number)) {
+        json_bad(err, "must be an integer");
+        return json_at(err, "%s", field->name);
+    }
+    if (number < min || number > max) {
+        error_set(err, -EINVAL, ": must be from %lld to %lld", (long long)min, (long long)max);
+        return json_at(err, "%s", field->name);
+    }
+    *ret = number;
+    return 0;
+}
+
+int json_field_bool(const struct json_field *field, bool *ret, struct error *err)
+{
+    if (field->value.data == NULL)
+        return 0;
+    if (!parse_bool(field->value, ret)) {
+        json_bad(err, "must be true or false");
+        return json_at(err, "%s", field->name);
+    }
+    return 0;
+}
+
+/* ---- errors and output ---- */
+
+int json_at(struct error *err, const char *format, ...)
+{
+    char step[ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(step, sizeof(step), format, args);
+    va_end(args);
+    bool joined = err->text[0] == ':' || err->text[0] == '[';
+    return error_set(err, err->code, "%s%s%s", length < 0 ? "?" : step, joined ? "" : ".",
+                     err->text);
+}
+
+int json_bad(struct error *err, const char *sentence)
+{
+    return error_set(err, -EINVAL, ": %s", sentence);
+}
+
+int json_no_memory(struct error *err)
+{
+    return error_set(err, -ENOMEM, ": out of memory");
+}
+
+void json_write_text(struct strbuf *out, struct str text)
+{
+    struct strbuf clean;
+    strbuf_init(&clean);
+    const char *at = text.data;
+    const char *end = at != NULL ? at + text.len : at;
+    while (at < end) {
+        size_t length = json_utf8_length(at, end);
+        if (length > 0)
+            strbuf_add(&clean, at, length);
+        else
+            strbuf_puts(&clean, "\xef\xbf\xbd");
+        at += length > 0 ? length : 1;
+    }
+    if (clean.failed)
+        out->failed = true;
+    else
+        strbuf_json_string(out, (struct str){clean.data, clean.len});
+    strbuf_done(&clean);
+}

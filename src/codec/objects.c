@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/objects.h"
+
+#include <errno.h>
+
+#include "codec/extender.h"
+#include "codec/json.h"
+#include "codec/pod.h"
+
+/* The value of a whole text, which must be an object. */
+static int open_object(struct str json, struct str *ret, struct error *err)
+{
+    int rc = json_check(json, codec_default_limits.nesting, ret, err);
+    if (rc == 0 && json_type(*ret) != JSON_OBJECT)
+        rc = json_bad(err, "must be an object");
+    return rc < 0 ? json_at(err, "object") : 0;
+}
+
+static int open_fields(struct str json, struct json_field *fields, uint32_t count,
+                       struct error *err)
+{
+    struct str value;
+    int rc = open_object(json, &value, err);
+    return rc < 0 ? rc : json_object(value, fields, count, err);
+}
+
+static enum object_kind kind_of(struct str api_version, struct str kind)
+{
+    static const struct {
+        const char *api_version;
+        const char *kind;
+        enum object_kind is;
+    } known[] = {
+        {"v1", "Node", KIND_NODE},
+        {"v1", "Pod", KIND_POD},
+        {"v1", "List", KIND_LIST},
+        {"scheduling.koordinator.sh/v1alpha1", "Device", KIND_DEVICE},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (str_is(api_version, known[i].api_version) && str_is(kind, known[i].kind))
+            return known[i].is;
+    return KIND_OTHER;
+}
+
+static int decode_head_metadata(const struct json_field *metadata, struct arena *mem,
+                                struct object_head *head, struct error *err)
+{
+    enum { NAME, NAMESPACE, UID };
+    struct json_field fields[] = {
+        [NAME] = {.name = "name"},
+        [NAMESPACE] = {.name = "namespace"},
+        [UID] = {.name = "uid"},
+    };
+    int rc = json_field_object(metadata, JSON_FIELDS(fields), err);
+    if (rc < 0)
+        return rc;
+    rc = json_field_string(&fields[NAME], mem, &head->name, err);
+    if (rc == 0)
+        rc = json_field_string(&fields[NAMESPACE], mem, &head->ns, err);
+    if (rc == 0)
+        rc = json_field_string(&fields[UID], mem, &head->uid, err);
+    return rc < 0 ? json_at(err, "%s", metadata->name) : 0;
+}
+
+int object_head(struct str json, struct arena *mem, struct object_head *ret, struct error *err)
+{
+    enum { API_VERSION, KIND, METADATA };
+    struct json_field fields[] = {
+        [API_VERSION] = {.name = "apiVersion"},
+        [KIND] = {.name = "kind"},
+        [METADATA] = {.name = "metadata"},
+    };
+    struct error unwanted;
+    if (err == NULL)
+        err = &unwanted;
+
+    struct object_head head = {0};
+    int rc = open_fields(json, JSON_FIELDS(fields), err);
+    if (rc == 0)
+        rc = json_field_string(&fields[API_VERSION], mem, &head.api_version, err);
+    if (rc == 0)
+        rc = json_field_string(&fields[KIND], mem, &head.kind_name, err);
+    if (rc == 0)
+        rc = decode_head_metadata(&fields[METADATA], mem, &head, err);
+    if (rc < 0)
+        return rc;
+
+    head.kind = kind_of(head.api_version, head.kind_name);
+    if (head.kind_name.len == 0)
+        return error_set(err, -EINVAL, "kind: must not be empty");
+    if (head.name.len == 0 && head.kind != KIND_LIST)
+        return error_set(err, -EINVAL, "metadata.name: must not be empty");
+    *ret = head;
+    return 0;
+}
+
+int object_list_items(struct str json, struct arena *mem, const struct str **ret_items,
+                      uint32_t *ret_count, struct error *err)
+{
+    struct json_field list[] = {{.name = "items"}};
+    struct error unwanted;
+    if (err == NULL)
+        err = &unwanted;
+
+    uint32_t count = 0;
+    int rc = open_fields(json, JSON_FIELDS(list), err);
+    if (rc == 0)
+        rc = json_field_array(list, &count, err);
+    if (rc < 0)
+        return rc;
+    struct str *items = arena_alloc(mem, count, sizeof(*items));
+    if (items == NULL)
+        return error_set(err, -ENOMEM, "items: out of memory");
+    if (count > 0) {
+        struct json_iter iter = json_iterate(list->value);
+        struct str value;
+        for (uint32_t i = 0; json_next_item(&iter, &value); i++) {
+            items[i] = arena_str(mem, value);
+            if (items[i].data == NULL)
+                return error_set(err, -ENOMEM, "items: out of memory");
+        }
+    }
+    *ret_items = items;
+    *ret_count = count;
+    return 0;
+}
+
+int object_decode_pod(struct str json, struct arena *mem, struct pod *ret, struct error *err)
+{
+    struct error unwanted;
+    if (err == NULL)
+        err = &unwanted;
+    struct str value;
+    int rc = open_object(json, &value, err);
+    return rc < 0 ? rc : pod_decode(value, mem, ret, err);
+}
+
+/* ---- Device ---- */
+
+static int decode_total(enum device_kind kind, const struct json_field *resources,
+                        struct amount *ret, struct error *err)
+{
+    int rc = json_field_object(resources, NULL, 0, err);
+    if (rc < 0 || resources->value.data == NULL)
+        return rc;
+
+    bool current_named[DIM_MAX] = {false};
+    struct json_iter iter = json_iterate(resources->value);
+    char buffer[JSON_KEY_MAX];
+    struct str key, value;
+    while (json_next_member(&iter, &key, &value)) {
+        struct str name = json_key(key, buffer);
+        enum dimension dim = device_dimension_find(kind, name);
+        if (dim == DIM_MAX)
+            continue;
+        bool current = str_is(name, device_dimension_name(kind, dim));
+        int64_t number;
+        rc = json_quantity(value, &number, err);
+        if (rc == 0 && (number < 0 || number > (dim == DIM_BYTES ? CARD_BYTES_MAX
+                                                                 : CARD_PERCENT_MAX)))
+            rc = json_bad(err, "negative, or more than a card can have");
+        if (rc < 0) {
+            json_at(err, "[\"%.*s\"]", STR_ARG(name));
+            return json_at(err, "%s", resources->name);
+        }
+        if (current || !current_named[dim])
+            amount_set(ret, dim, number);
+        current_named[dim] |= current;
+    }
+    return 0;
+}
+
+/* An id ends up in a C string and in texts. */
+static int check_id(struct str id, struct error *err)
+{
+    if (id.len > DEVICE_ID_MAX)
+        return error_set(err, -EINVAL, "id: longer than %d bytes", DEVICE_ID_MAX);
+    if (id.len > 0 && memchr(id.data, '\0', id.len) != NULL)
+        return error_set(err, -EINVAL, "id: must not hold a NUL");
+    return 0;
+}
+
+static int decode_entry(struct str value, struct arena *mem, struct device *ret, struct error *err)
+{
+    enum { TYPE, ID, MINOR, HEALTH, RESOURCES };
+    struct json_field fields[] = {
+        [TYPE] = {.name = "type"},
+        [ID] = {.name = "id"},
+        [MINOR] = {.name = "minor"},
+        [HEALTH] = {.name = "health"},
+        [RESOURCES] = {.name = "resources"},
+    };
+    struct device device = {0};
+    struct str type = {0};
+    int64_t minor = -1;
+    int rc = json_object(value, JSON_FIELDS(fields), err);
+    if (rc == 0)
+        rc = json_field_string(&fields[TYPE], mem, &type, err);
+    device.kind = device_kind_find(type);
+    if (rc == 0 && device.kind == DEVICE_KIND_MAX)
+        rc = error_set(err, -EINVAL, "type: \"%.*s\" is no device type", STR_ARG(type));
+    if (rc == 0)
+        rc = json_field_int(&fields[MINOR], 0, INT32_MAX, &minor, err);
+    if (rc == 0 && minor < 0)
+        rc = error_set(err, -EINVAL, "minor: must be given");
+    if (rc == 0)
+        rc = json_field_string(&fields[ID], mem, &device.id, err);
+    if (rc == 0)
+        rc = check_id(device.id, err);
+    if (rc == 0)
+        rc = json_field_bool(&fields[HEALTH], &device.healthy, err);
+    if (rc == 0)
+        rc = decode_total(device.kind, &fields[RESOURCES], &device.total, err);
+    if (rc < 0)
+        return rc;
+    device.minor = (int32_t)minor;
+    *ret = device;
+    return 0;
+}
+
+static int check_place(const struct device *devices, uint32_t count, const struct device *device,
+                       struct error *err)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (devices[i].kind == device->kind && devices[i].minor == device->minor)
+            return error_set(err, -EINVAL, "minor: %d came before", device->minor);
+    if (count == CARDS_PER_NODE_MAX)
+        return json_bad(err, "more cards than a node can have");
+    return 0;
+}
+
+/* Entries that cannot be used are left out; `err` keeps the sentence about the first one. */
+static int decode_entries(const struct json_field *list, struct arena *mem,
+                          struct inventory *inventory, uint32_t *skipped, struct error *err)
+{
+    uint32_t listed = 0;
+    int rc = json_field_array(list, &listed, err);
+    if (rc < 0 || listed == 0)
+        return rc;
+    struct device *devices =
+        arena_alloc(mem, listed < CARDS_PER_NODE_MAX ? listed : CARDS_PER_NODE_MAX, sizeof(*devices));
+    if (devices == NULL) {
+        json_no_memory(err);
+        return json_at(err, "%s", list->name);
+    }
+
+    uint32_t count = 0;
+    struct json_iter iter = json_iterate(list->value);
+    struct str value;
+    for (uint32_t i = 0; json_next_item(&iter, &value); i++) {
+        struct error why;
+        struct device device;
+        rc = decode_entry(value, mem, &device, &why);
+        if (rc == 0)
+            rc = check_place(devices, count, &device, &why);
+        if (rc == 0) {
+            devices[count++] = device;
+            continue;
+        }
+        if ((*skipped)++ == 0 || rc == -ENOMEM) {
+            *err = why;
+            json_at(err, "[%u]", i);
+            json_at(err, "%s", list->name);
+        }
+        if (rc == -ENOMEM)
+            return rc;
+    }
+    inventory->devices = devices;
+    inventory->count = count;
+    return 0;
+}
+
+int object_decode_device(struct str json, struct arena *mem, struct str *ret_node,
+                         struct inventory *ret, uint32_t *ret_skipped, struct error *err)
+{
+    enum { METADATA, SPEC };
+    struct json_field fields[] = {[METADATA] = {.name = "metadata"}, [SPEC] = {.name = "spec"}};
+    struct json_field name[] = {{.name = "name"}};
+    struct json_field devices[] = {{.name = "devices"}};
+    struct error unwanted;
+    if (err == NULL)
+        err = &unwanted;
+
+    struct str node = {0};
+    struct inventory inventory = {0};
+    uint32_t skipped = 0;
+    int rc = open_fields(json, JSON_FIELDS(fields), err);
+    if (rc == 0)
+        rc = json_field_object(&fields[METADATA], JSON_FIELDS(name), err);
+    if (rc == 0 && json_field_string(name, mem, &node, err) < 0)
+        rc = json_at(err, "%s", fields[METADATA].name);
+    if (rc == 0 && node.len == 0)
+        rc = error_set(err, -EINVAL, "metadata.name: must not be empty");
+    if (rc == 0)
+        rc = json_field_object(&fields[SPEC], JSON_FIELDS(devices), err);
+    if (rc == 0 && decode_entries(devices, mem, &inventory, &skipped, err) < 0)
+        rc = json_at(err, "%s", fields[SPEC].name);
+    if (rc < 0)
+        return rc;
+    if (skipped > 0)
+        json_at(err, "%s", fields[SPEC].name);
+    *ret_node = node;
+    *ret = inventory;
+    *ret_skipped = skipped;
+    return 0;
+}
+
+int object_annotation(struct str json, const char *key, struct arena *mem, struct str *ret,
+                      struct error *err)
+{
+    struct json_field metadata[] = {{.name = "metadata"}};
+    struct json_field annotations[] = {{.name = "annotations"}};
+    struct error unwanted;
+    if (err == NULL)
+        err = &unwanted;
+
+    int rc = open_fields(json, JSON_FIELDS(metadata), err);
+    if (rc == 0)
+        rc = json_field_object(metadata, JSON_FIELDS(annotations), err);
+    if (rc == 0 && json_field_object(annotations, NULL, 0, err) < 0)
+        rc = json_at(err, "%s", metadata->name);
+    if (rc < 0)
+        return rc;
+
+    struct str value;
+    struct str text = {NULL, 0};
+    if (annotations->value.data != NULL && json_find(annotations->value, key, &value) &&
+        json_string(value, mem, &text, err) < 0) {
+        json_at(err, "[\"%s\"]", key);
+        json_at(err, "%s", annotations->name);
+        return json_at(err, "%s", metadata->name);
+    }
+    *ret = text;
+    return 0;
+}
