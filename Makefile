@@ -186,13 +186,13 @@ test-bare: | deps ## run README's commands in a minimal Debian root (needs root)
 deps: ## install the missing Debian packages
 	@.ci/deps $(DEBIAN_PACKAGES:%='%')
 
-docs     = $(wildcard README.md LICENSE NOTICE CHANGELOG.md docs/*.md)
+docs     = $(wildcard *.md LICENSE docs/*.md)
 examples = $(wildcard config/*.yaml)
 
 install: all ## install under $(DESTDIR)$(PREFIX); an existing configuration is kept
 	$(INSTALL) -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(SYSCONFDIR)/deviceshare $(DESTDIR)$(DOCDIR)
 	$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(SBINDIR)
-	$(INSTALL) -m 644 $(docs) $(DESTDIR)$(DOCDIR)
+	for f in $(docs); do $(INSTALL) -D -m 644 $$f $(DESTDIR)$(DOCDIR)/$$f || exit 1; done
 	for f in $(examples); do to=$(DESTDIR)$(SYSCONFDIR)/deviceshare/$${f##*/}; \
 		test -e $$to || $(INSTALL) -m 644 $$f $$to || exit 1; done
 
