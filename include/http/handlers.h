@@ -17,13 +17,15 @@
  *   POST PREFIX/filter PREFIX/prioritize PREFIX/preempt PREFIX/bind
  *   GET  /livez /readyz /healthz (?verbose)   /metrics   /debug/cache (loopback unless debug_remote)
  */
+enum http_per_card { HTTP_PER_CARD_AUTO, HTTP_PER_CARD_ON, HTTP_PER_CARD_OFF };
+
 struct http_app {
     struct sched *sched;
     struct codec_limits limits;
     atomic_bool draining;      /* readyz fails */
     atomic_bool debug_remote;
-    atomic_int per_card;       /* enum config_per_card: 0 auto, 1 on, 2 off */
-    _Atomic uint32_t per_card_max_nodes;
+    atomic_int per_card;       /* enum http_per_card: gauges per card in /metrics */
+    _Atomic uint32_t per_card_max_nodes; /* auto: off above this many nodes */
 };
 
 #define HTTP_APP_ROUTES_MAX 16
@@ -31,7 +33,7 @@ struct http_app {
 /* Fill `routes` (room for HTTP_APP_ROUTES_MAX) with the daemon's rows for verbs below `prefix` ("" or
  * "/v1"); the path strings live in `paths`. Returns their number. */
 struct http_app_paths {
-    char verb[4][128];
+    char verb[4][1088]; /* the longest prefix of the configuration and a verb */
 };
 uint32_t http_app_routes(struct http_app *app, const char *prefix, struct http_app_paths *paths,
                          struct http_route *routes);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/health.h"
+
+#include "http/handlers.h"
+#include "http/query.h"
+
+struct check {
+    const char *name;
+    const char *failure;
+    bool (*passes)(const struct http_app *app);
+};
+
+static bool answers(const struct http_app *app)
+{
+    (void)app;
+    return true;
+}
+
+static bool is_synced(const struct http_app *app)
+{
+    return atomic_load(&app->sched->synced);
+}
+
+static bool is_staying(const struct http_app *app)
+{
+    return !atomic_load(&app->draining);
+}
+
+static const struct check checks[] = {
+    {"ping", "", answers},
+    {"synced", "nodes, devices and pods are not listed yet", is_synced},
+    {"shutdown", "the process is shutting down", is_staying},
+};
+
+enum { LIVE_CHECKS = 1, READY_CHECKS = sizeof(checks) / sizeof(checks[0]) };
+
+/* Append one line a check; false when one fails. */
+static bool list_checks(const struct http_app *app, unsigned count, struct strbuf *out)
+{
+    bool all = true;
+    for (unsigned i = 0; i < count; i++) {
+        bool pass = checks[i].passes(app);
+        if (pass)
+            strbuf_printf(out, "[+]%s ok\n", checks[i].name);
+        else
+            strbuf_printf(out, "[-]%s failed: %s\n", checks[i].name, checks[i].failure);
+        all = all && pass;
+    }
+    return all;
+}
+
+static void probe(const struct http_app *app, const struct http_request *request, unsigned count,
+                  struct http_reply *reply)
+{
+    reply->content_type = "text/plain; charset=utf-8";
+    bool healthy = list_checks(app, count, &reply->body);
+    if (healthy && !query_find(request->query, "verbose", NULL)) {
+        strbuf_done(&reply->body);
+        strbuf_puts(&reply->body, "ok");
+        return;
+    }
+    reply->status = healthy ? 200 : 503;
+    struct str name = {request->path.data + 1, request->path.len - 1};
+    strbuf_printf(&reply->body, "%.*s check %s\n", STR_ARG(name), healthy ? "passed" : "failed");
+}
+
+void health_live(void *self, const struct http_request *request, struct http_reply *reply)
+{
+    probe(self, request, LIVE_CHECKS, reply);
+}
+
+void health_ready(void *self, const struct http_request *request, struct http_reply *reply)
+{
+    probe(self, request, READY_CHECKS, reply);
+}
