@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/sched.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/metrics.h"
+
+#define GI (INT64_C(1) << 30)
+
+/* An outward port that answers what the test says and remembers what it was asked. */
+static struct {
+    enum bind_outcome outcome;
+    int binds;
+    uint32_t cards;
+    bool has_pod;
+    struct pod pod;
+} outside;
+
+static int fake_get_pod(void *self, const struct pod_id *id, struct arena *mem, struct pod *ret,
+                        struct error *err)
+{
+    (void)self, (void)id, (void)mem;
+    if (!outside.has_pod)
+        return error_set(err, -ENOENT, "not found");
+    *ret = outside.pod;
+    return 0;
+}
+
+static enum bind_outcome fake_bind_pod(void *self, const struct binding *binding,
+                                       struct error *err)
+{
+    (void)self;
+    outside.binds++;
+    outside.cards = binding->placement->count;
+    if (outside.outcome != BIND_DONE)
+        error_set(err, -EIO, "the API server says no");
+    return outside.outcome;
+}
+
+static struct cache *cache;
+static struct sched sched;
+static struct arena mem;
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&outside, 0, sizeof outside);
+    metrics_reset();
+    arena_init(&mem, 0);
+    cache = cache_new(UNKNOWN_PODS_CLOSE);
+    sched_init(&sched, cache, clock_system(), (struct port){fake_get_pod, fake_bind_pod, NULL},
+               device_policy_find(STR("default")), node_policy_find(STR("spread")));
+    sched_set_synced(&sched, true);
+    struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU-1")};
+    struct inventory inventory = {&device, 1};
+    sched_node_changed(&sched, STR("n"));
+    return sched_device_changed(&sched, STR("n"), &inventory);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    if (cache_check(cache, &err) < 0)
+        fail_msg("%s", err.text);
+    cache_free(cache);
+    arena_done(&mem);
+    return 0;
+}
+
+static struct container container(enum resource resource, int64_t amount)
+{
+    struct container container = {.name = STR("main"), .role = CONTAINER_APP};
+    container.requests.amount[resource] = amount;
+    return container;
+}
+
+static struct pod pod_of(const char *uid, const struct container *containers, uint32_t count)
+{
+    return (struct pod){.id = {STR("ns"), STR("p"), str_from(uid)},
+                        .containers = containers,
+                        .container_count = count};
+}
+
+static int bind(const char *uid, const char *name, const char *node, struct error *err)
+{
+    struct bind_call call = {{STR("ns"), str_from(name), str_from(uid)}, str_from(node)};
+    return sched_bind(&sched, &call, &mem, err);
+}
+
+static enum booking_state state_of(const char *uid)
+{
+    struct pod_id id = {STR("ns"), STR("p"), str_from(uid)};
+    struct pod_view view = {0};
+    return cache_pod_find(cache, &id, &mem, &view) == POD_KNOWN ? view.state : BOOKING_NONE;
+}
+
+static void test_one_write_and_idempotent(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct pod pod = pod_of("u", &half, 1);
+    struct error err = {0};
+    sched_pod_changed(&sched, &pod);
+    assert_int_equal(bind("u", "p", "n", &err), 0);
+    assert_int_equal(outside.binds, 1);
+    assert_int_equal(outside.cards, 1);
+    assert_int_equal(state_of("u"), BOOKING_BOOKED);
+    assert_int_equal(bind("u", "p", "n", &err), 0);
+    assert_int_equal(outside.binds, 1);
+    assert_int_equal(bind("u", "p", "m", &err), -EEXIST);
+    assert_int_equal(metrics_get(METRIC_ALLOCATIONS, ALLOCATION_SUCCESS), 1);
+}
+
+static void test_refused_binding_gives_the_card_back(void **state)
+{
+    (void)state;
+    struct container whole = container(RESOURCE_NVIDIA_GPU, 1);
+    struct pod pod = pod_of("u", &whole, 1);
+    struct error err = {0};
+    sched_pod_changed(&sched, &pod);
+    outside.outcome = BIND_REFUSED;
+    assert_int_equal(bind("u", "p", "n", &err), -EIO);
+    assert_non_null(strstr(err.text, "the API server says no"));
+    assert_int_equal(state_of("u"), BOOKING_NONE);
+    outside.outcome = BIND_DONE;
+    assert_int_equal(bind("u", "p", "n", &err), 0);
+}
+
+static void test_unknown_outcome_keeps_the_booking(void **state)
+{
+    (void)state;
+    struct container whole = container(RESOURCE_NVIDIA_GPU, 1);
+    struct pod pod = pod_of("u", &whole, 1), other = pod_of("v", &whole, 1);
+    struct error err = {0};
+    sched_pod_changed(&sched, &pod);
+    sched_pod_changed(&sched, &other);
+    outside.outcome = BIND_UNKNOWN;
+    assert_int_equal(bind("u", "p", "n", &err), -EIO);
+    assert_int_equal(state_of("u"), BOOKING_BOOKED);
+    outside.outcome = BIND_DONE;
+    assert_int_equal(bind("v", "p", "n", &err), -ENOSPC);
+    assert_int_equal(bind("u", "p", "n", &err), -EBUSY);
+    assert_int_equal(outside.binds, 1);
+}
+
+static void test_identity(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct pod pod = pod_of("u", &half, 1);
+    struct error err = {0};
+    sched_pod_changed(&sched, &pod);
+    assert_int_equal(bind("u", "somebody-else", "n", &err), -ESTALE);
+    assert_int_equal(bind("w", "p", "n", &err), -ENOENT);
+    outside.has_pod = true; /* recreated under the same name */
+    outside.pod = pod;
+    assert_int_equal(bind("w", "p", "n", &err), -ENOENT);
+    assert_int_equal(outside.binds, 0);
+}
+
+static void test_pods_newer_than_the_watch(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50), cpu = container(RESOURCE_GPU, 0);
+    struct error err = {0};
+    outside.has_pod = true;
+    outside.pod = pod_of("u", &half, 1);
+    assert_int_equal(bind("u", "p", "n", &err), 0);
+    assert_int_equal(outside.cards, 1);
+    outside.pod = pod_of("c", &cpu, 1);
+    assert_int_equal(bind("c", "p", "n", &err), 0);
+    assert_int_equal(outside.cards, 0);
+    assert_int_equal(metrics_get(METRIC_ALLOCATIONS, ALLOCATION_SUCCESS), 1);
+}
+
+static void test_invalid_and_not_synced(void **state)
+{
+    (void)state;
+    struct container invalid = container(RESOURCE_GPU, 150);
+    struct pod pod = pod_of("u", &invalid, 1);
+    struct error err = {0};
+    sched_pod_changed(&sched, &pod);
+    assert_int_equal(bind("u", "p", "n", &err), -EINVAL);
+    sched_set_synced(&sched, false);
+    assert_int_equal(bind("u", "p", "n", &err), -EAGAIN);
+    assert_int_equal(outside.binds, 0);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_one_write_and_idempotent),
+        CASE(test_refused_binding_gives_the_card_back),
+        CASE(test_unknown_outcome_keeps_the_booking),
+        CASE(test_identity),
+        CASE(test_pods_newer_than_the_watch),
+        CASE(test_invalid_and_not_synced),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

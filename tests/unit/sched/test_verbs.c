@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched/sched.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "base/metrics.h"
+
+#define GI (INT64_C(1) << 30)
+
+static struct cache *cache;
+static struct sched sched;
+static struct arena mem;
+
+static const struct str all[] = {{"small", 5}, {"big", 3}, {"bare", 4}, {"gone", 4}};
+
+static void add_devices(const char *node, uint32_t count, int64_t bytes)
+{
+    struct device devices[8];
+    for (uint32_t i = 0; i < count; i++)
+        devices[i] = (struct device){DEVICE_GPU, (int32_t)i, true, {100, 100, bytes}, STR("")};
+    struct inventory inventory = {devices, count};
+    assert_int_equal(sched_device_changed(&sched, str_from(node), &inventory), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    metrics_reset();
+    arena_init(&mem, 0);
+    cache = cache_new(UNKNOWN_PODS_CLOSE);
+    sched_init(&sched, cache, clock_system(), (struct port){0}, device_policy_find(STR("default")),
+               node_policy_find(STR("spread")));
+    sched_set_synced(&sched, true);
+    for (int i = 0; i < 3; i++)
+        sched_node_changed(&sched, all[i]);
+    add_devices("small", 1, 16 * GI);
+    add_devices("big", 4, 80 * GI);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    cache_free(cache);
+    arena_done(&mem);
+    return 0;
+}
+
+static struct container container(enum resource resource, int64_t amount)
+{
+    struct container container = {.name = STR("main"), .role = CONTAINER_APP};
+    container.requests.amount[resource] = amount;
+    return container;
+}
+
+static struct candidates_call call_for(const struct container *container)
+{
+    return (struct candidates_call){
+        .pod = {.id = {STR("ns"), STR("p"), STR("u")},
+                .containers = container,
+                .container_count = 1},
+        .nodes = all,
+        .node_count = 4,
+    };
+}
+
+static void test_filter_says_why(void **state)
+{
+    (void)state;
+    struct container two = container(RESOURCE_NVIDIA_GPU, 2);
+    struct candidates_call call = call_for(&two);
+    struct filter_answer answer;
+    struct error err = {0};
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 1);
+    assert_int_equal(answer.reasons[0], REASON_TOO_BIG);
+    assert_int_equal(answer.reasons[1], REASON_FITS);
+    assert_int_equal(answer.reasons[2], REASON_NO_DEVICE_OBJECT);
+    assert_int_equal(answer.reasons[3], REASON_UNKNOWN_NODE);
+}
+
+static void test_filter_of_an_invalid_request(void **state)
+{
+    (void)state;
+    struct container invalid = container(RESOURCE_GPU, 150);
+    struct candidates_call call = call_for(&invalid);
+    struct filter_answer answer;
+    struct error err = {0};
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(answer.reasons[i], REASON_INVALID);
+    assert_non_null(strstr(answer.invalid_text, "invalid resource unit koordinator.sh/gpu: 150: "));
+}
+
+static void test_pods_without_devices_are_neutral(void **state)
+{
+    (void)state;
+    struct container cpu = container(RESOURCE_GPU, 0);
+    struct candidates_call call = call_for(&cpu);
+    struct filter_answer answer;
+    struct prioritize_answer scores;
+    struct error err = {0};
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 4);
+    assert_int_equal(sched_prioritize(&sched, &call, &mem, &scores, &err), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(scores.scores[i], 10);
+}
+
+static void test_a_body_that_differs_from_the_stored_pod(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50), tiny = container(RESOURCE_GPU, 1);
+    struct candidates_call call = call_for(&half);
+    struct filter_answer answer;
+    struct error err = {0};
+    assert_int_equal(sched_pod_changed(&sched, &call.pod), 0);
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    call.pod.containers = &tiny;
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), -ESTALE);
+    call.pod.containers = &half;
+    call.pod.id.name = STR("other");
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), -ESTALE);
+    assert_int_equal(metrics_get(METRIC_FORGED_FILTERS, 0), 2);
+}
+
+static void test_duplicates_are_named_once(void **state)
+{
+    (void)state;
+    static const struct str names[] = {{"gone", 4}, {"big", 3}, {"gone", 4}, {"big", 3}};
+    struct container half = container(RESOURCE_GPU, 50), invalid = container(RESOURCE_GPU, 150);
+    struct candidates_call call = call_for(&half);
+    struct filter_answer answer;
+    struct error err = {0};
+    call.nodes = names;
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.reasons[2], REASON_DUPLICATE);
+    assert_int_equal(answer.reasons[3], REASON_DUPLICATE);
+    assert_int_equal(answer.fit_count, 1);
+    call.pod.containers = &invalid;
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.reasons[1], REASON_INVALID);
+    assert_int_equal(answer.reasons[3], REASON_DUPLICATE);
+}
+
+static void test_prioritize_uses_the_whole_range(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct candidates_call call = call_for(&half);
+    struct prioritize_answer answer;
+    struct error err = {0};
+    call.node_count = 2;
+    assert_int_equal(sched_prioritize(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.scores[0], 0);
+    assert_int_equal(answer.scores[1], 10);
+    atomic_store(&sched.node_policy, node_policy_find(STR("binpack")));
+    assert_int_equal(sched_prioritize(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.scores[0], 10);
+    assert_int_equal(answer.scores[1], 0);
+}
+
+static void test_preempt_keeps_what_helps(void **state)
+{
+    (void)state;
+    struct container whole = container(RESOURCE_NVIDIA_GPU, 1), half = container(RESOURCE_GPU, 50);
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct pod victim = {.id = {STR("ns"), STR("v"), STR("v")},
+                         .node_name = STR("small"),
+                         .containers = &half,
+                         .container_count = 1,
+                         .annotation = ANNOTATION_READ,
+                         .shares = &share,
+                         .share_count = 1};
+    assert_int_equal(sched_pod_changed(&sched, &victim), 0);
+    struct str uids[] = {STR("v"), STR("cpu-pod")};
+    struct preempt_victims nodes[] = {{STR("small"), uids, 2, 0},
+                                      {STR("small"), &uids[1], 1, 0},
+                                      {STR("big"), NULL, 0, 0},
+                                      {STR("gone"), uids, 1, 0}};
+    struct preempt_call call = {
+        .pod = {.id = {STR("ns"), STR("p"), STR("u")}, .containers = &whole, .container_count = 1},
+        .nodes = nodes,
+        .node_count = 4,
+    };
+    struct preempt_answer answer;
+    struct error err = {0};
+    assert_int_equal(sched_preempt(&sched, &call, &mem, &answer, &err), 0);
+    assert_true(answer.keep[0]);
+    assert_false(answer.keep[1]); /* this victim frees no card */
+    assert_false(answer.keep[2]); /* no victims */
+    assert_false(answer.keep[3]); /* unknown node */
+}
+
+static void test_not_synced(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct candidates_call call = call_for(&half);
+    struct filter_answer answer;
+    struct prioritize_answer scores;
+    struct error err = {0};
+    sched_set_synced(&sched, false);
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), -EAGAIN);
+    assert_int_equal(sched_prioritize(&sched, &call, &mem, &scores, &err), 0);
+    assert_int_equal(scores.scores[0], 10);
+}
+
+static void test_memory_ends_in_filter(void **state)
+{
+    (void)state;
+    static const struct str names[] = {{"gone", 4}, {"x", 1}, {"y", 1}};
+    struct container half = container(RESOURCE_GPU, 50);
+    struct candidates_call call = call_for(&half);
+    struct filter_answer answer;
+    struct error err = {0};
+    call.nodes = names;
+    call.node_count = 3;
+    long n = 1;
+    for (;; n++) {
+        struct arena fresh;
+        arena_init(&fresh, 0);
+        mem_fail_at(n);
+        int rc = sched_filter(&sched, &call, &fresh, &answer, &err);
+        mem_fail_at(0);
+        arena_done(&fresh);
+        if (rc == 0)
+            break;
+        assert_int_equal(rc, -ENOMEM);
+    }
+    assert_true(n > 2);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_filter_says_why),
+        CASE(test_filter_of_an_invalid_request),
+        CASE(test_pods_without_devices_are_neutral),
+        CASE(test_a_body_that_differs_from_the_stored_pod),
+        CASE(test_duplicates_are_named_once),
+        CASE(test_prioritize_uses_the_whole_range),
+        CASE(test_preempt_keeps_what_helps),
+        CASE(test_not_synced),
+        CASE(test_memory_ends_in_filter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
