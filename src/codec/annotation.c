@@ -3,7 +3,8 @@
 
 #include <errno.h>
 
-#include "codec/json.h"
+#include "codec/amount.h"
+#include "codec/reader.h"
 #include "core/quantity.h"
 
 /* Levels of a device-allocated annotation that anybody is known to write: 6, with extensions. */
@@ -42,7 +43,7 @@ static int add_share(struct share_list *list, const struct share *share, struct 
         sum.ratio += share->amount.ratio;
         sum.bytes += share->amount.bytes;
         if (!within_bounds(&sum))
-            return json_bad(err, "more than a card can have");
+            return reader_bad(err, "more than a card can have");
         place->amount = sum;
         return 0;
     }
@@ -55,58 +56,22 @@ static int add_share(struct share_list *list, const struct share *share, struct 
     return 0;
 }
 
-static int read_amount(enum device_kind kind, const struct json_field *resources,
-                       struct amount *ret, struct error *err)
-{
-    int rc = json_field_object(resources, NULL, 0, err);
-    if (rc < 0 || resources->value.data == NULL)
-        return rc;
-
-    struct amount current = {0};
-    struct amount old = {0};
-    bool current_named[DIM_MAX] = {false};
-    struct json_iter iter = json_iterate(resources->value);
-    char buffer[JSON_KEY_MAX];
-    struct str key, value;
-    while (json_next_member(&iter, &key, &value)) {
-        struct str name = json_key(key, buffer);
-        enum dimension dim = device_dimension_find(kind, name);
-        if (dim == DIM_MAX)
-            continue;
-        int64_t number;
-        rc = json_quantity(value, &number, err);
-        if (rc == 0 && (number < 0 || number > (dim == DIM_BYTES ? CARD_BYTES_MAX
-                                                                 : CARD_PERCENT_MAX)))
-            rc = json_bad(err, "negative, or more than a card can have");
-        if (rc < 0) {
-            json_at(err, "[\"%.*s\"]", STR_ARG(name));
-            return json_at(err, "%s", resources->name);
-        }
-        bool is_current = str_is(name, device_dimension_name(kind, dim));
-        current_named[dim] |= is_current;
-        amount_set(is_current ? &current : &old, dim, number);
-    }
-    for (enum dimension dim = 0; dim < DIM_MAX; dim++)
-        amount_set(ret, dim, amount_get(current_named[dim] ? &current : &old, dim));
-    return 0;
-}
-
 static int read_entry(enum device_kind kind, struct str value, struct share_list *list,
                       struct error *err)
 {
     enum { MINOR, RESOURCES };
-    struct json_field fields[] = {[MINOR] = {.name = "minor"}, [RESOURCES] = {.name = "resources"}};
+    struct reader_field fields[] = {[MINOR] = {.name = "minor"}, [RESOURCES] = {.name = "resources"}};
     struct share share = {.kind = kind};
     int64_t minor = -1;
-    int rc = json_object(value, JSON_FIELDS(fields), err);
+    int rc = reader_object(value, READER_FIELDS(fields), err);
     if (rc == 0)
-        rc = json_field_int(&fields[MINOR], 0, INT32_MAX, &minor, err);
+        rc = reader_field_int(&fields[MINOR], 0, INT32_MAX, &minor, err);
     if (rc == 0 && minor < 0) {
-        json_bad(err, "must be given");
-        rc = json_at(err, "%s", fields[MINOR].name);
+        reader_bad(err, "must be given");
+        rc = reader_at(err, "%s", fields[MINOR].name);
     }
     if (rc == 0)
-        rc = read_amount(kind, &fields[RESOURCES], &share.amount, err);
+        rc = amount_decode(kind, &fields[RESOURCES], &share.amount, err);
     if (rc < 0)
         return rc;
     share.minor = (int32_t)minor;
@@ -117,26 +82,26 @@ static int read_entry(enum device_kind kind, struct str value, struct share_list
 static int read_kind(enum device_kind kind, struct str types, struct share_list *list,
                      struct error *err)
 {
-    struct json_field entries = {.name = device_kind_name(kind)};
+    struct reader_field entries = {.name = device_kind_name(kind)};
     uint32_t count = 0;
-    if (!json_find(types, entries.name, &entries.value))
+    if (!reader_find(types, entries.name, &entries.value))
         return 0;
-    int rc = json_field_array(&entries, &count, err);
+    int rc = reader_field_array(&entries, &count, err);
     if (rc < 0)
         return rc;
 
-    struct json_iter iter = json_iterate(entries.value);
+    struct reader_iter iter = reader_iterate(entries.value);
     struct str value;
-    for (uint32_t i = 0; json_next_item(&iter, &value); i++) {
+    for (uint32_t i = 0; reader_next_item(&iter, &value); i++) {
         if (read_entry(kind, value, list, err) < 0)
-            return json_at(err, "%s[%u]", entries.name, i);
+            return reader_at(err, "%s[%u]", entries.name, i);
     }
     return 0;
 }
 
 static int read_kinds(struct str types, struct share_list *list, struct error *err)
 {
-    int rc = json_object(types, NULL, 0, err);
+    int rc = reader_object(types, NULL, 0, err);
     for (enum device_kind kind = 0; rc == 0 && kind < DEVICE_KIND_MAX; kind++)
         rc = read_kind(kind, types, list, err);
     return rc;
@@ -153,11 +118,11 @@ int annotation_parse(struct str text, struct arena *mem, const struct share **re
         return error_set(err, -ENOMEM, "%s: out of memory", "device-allocated");
 
     struct str value;
-    int rc = json_check(text, NESTING_MAX, &value, err);
+    int rc = reader_check(text, NESTING_MAX, &value, err);
     if (rc == 0)
         rc = read_kinds(value, &list, err);
     if (rc < 0) {
-        json_at(err, "device-allocated");
+        reader_at(err, "device-allocated");
         return err->code = rc == -ENOMEM ? -ENOMEM : -EINVAL;
     }
     *ret_shares = list.shares;

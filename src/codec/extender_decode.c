@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "base/map.h"
-#include "codec/json.h"
+#include "codec/reader.h"
 #include "codec/pod.h"
 #include "core/names.h"
 
@@ -15,16 +15,16 @@ const struct codec_limits codec_default_limits = {
 };
 
 /* The known fields of a whole body. */
-static int open_body(struct str body, const struct codec_limits *limits, struct json_field *fields,
+static int open_body(struct str body, const struct codec_limits *limits, struct reader_field *fields,
                      uint32_t count, struct error *err)
 {
     struct str value;
-    int rc = json_check(body, limits->nesting, &value, err);
-    if (rc == 0 && json_type(value) != JSON_OBJECT)
-        rc = json_bad(err, "must be an object");
+    int rc = reader_check(body, limits->nesting, &value, err);
+    if (rc == 0 && reader_type(value) != READER_OBJECT)
+        rc = reader_bad(err, "must be an object");
     if (rc < 0)
-        return json_at(err, "body");
-    return json_object(value, fields, count, err);
+        return reader_at(err, "body");
+    return reader_object(value, fields, count, err);
 }
 
 static int check_not_empty(struct str text, const char *path, struct error *err)
@@ -33,14 +33,14 @@ static int check_not_empty(struct str text, const char *path, struct error *err)
 }
 
 /* The pod that a call is about: pending, and known by name. */
-static int decode_pending_pod(const struct json_field *field, struct arena *mem, struct pod *ret,
+static int decode_pending_pod(const struct reader_field *field, struct arena *mem, struct pod *ret,
                               struct error *err)
 {
     if (field->value.data == NULL)
         return error_set(err, -EINVAL, "%s: must not be null", field->name);
     int rc = pod_decode(field->value, mem, ret, err);
     if (rc < 0)
-        return json_at(err, "%s", field->name);
+        return reader_at(err, "%s", field->name);
 
     rc = check_not_empty(ret->id.uid, "Pod.metadata.uid", err);
     if (rc == 0)
@@ -60,7 +60,7 @@ static int check_node_name(struct str name, const struct codec_limits *limits, s
     return 0;
 }
 
-static int check_node_count(const struct json_field *field, uint32_t count,
+static int check_node_count(const struct reader_field *field, uint32_t count,
                             const struct codec_limits *limits, struct error *err)
 {
     if (count > limits->nodes)
@@ -70,11 +70,11 @@ static int check_node_count(const struct json_field *field, uint32_t count,
 
 /* ---- filter and prioritize ---- */
 
-static int decode_node_names(const struct json_field *field, const struct codec_limits *limits,
+static int decode_node_names(const struct reader_field *field, const struct codec_limits *limits,
                              struct arena *mem, struct candidates_call *call, struct error *err)
 {
     uint32_t count = 0;
-    int rc = json_field_array(field, &count, err);
+    int rc = reader_field_array(field, &count, err);
     if (rc == 0)
         rc = check_node_count(field, count, limits, err);
     if (rc < 0)
@@ -82,17 +82,17 @@ static int decode_node_names(const struct json_field *field, const struct codec_
 
     struct str *names = arena_alloc(mem, count, sizeof(*names));
     if (names == NULL) {
-        json_no_memory(err);
-        return json_at(err, "%s", field->name);
+        reader_no_memory(err);
+        return reader_at(err, "%s", field->name);
     }
-    struct json_iter iter = json_iterate(field->value);
+    struct reader_iter iter = reader_iterate(field->value);
     struct str value;
-    for (uint32_t i = 0; json_next_item(&iter, &value); i++) {
-        rc = json_string(value, mem, &names[i], err);
+    for (uint32_t i = 0; reader_next_item(&iter, &value); i++) {
+        rc = reader_string(value, mem, &names[i], err);
         if (rc == 0)
             rc = check_node_name(names[i], limits, err);
         if (rc < 0)
-            return json_at(err, "%s[%u]", field->name, i);
+            return reader_at(err, "%s[%u]", field->name, i);
     }
     call->nodes = names;
     call->node_count = count;
@@ -103,28 +103,28 @@ static int decode_node_names(const struct json_field *field, const struct codec_
 static int decode_node(struct str value, const struct codec_limits *limits, struct arena *mem,
                        struct str *ret_name, struct str *ret_json, struct error *err)
 {
-    struct json_field metadata[] = {{.name = "metadata"}};
-    struct json_field name[] = {{.name = "name"}};
-    int rc = json_object(value, JSON_FIELDS(metadata), err);
+    struct reader_field metadata[] = {{.name = "metadata"}};
+    struct reader_field name[] = {{.name = "name"}};
+    int rc = reader_object(value, READER_FIELDS(metadata), err);
     if (rc == 0)
-        rc = json_field_object(metadata, JSON_FIELDS(name), err);
+        rc = reader_field_object(metadata, READER_FIELDS(name), err);
     if (rc < 0)
         return rc;
-    rc = json_field_string(name, mem, ret_name, err);
+    rc = reader_field_string(name, mem, ret_name, err);
     if (rc == 0 && check_node_name(*ret_name, limits, err) < 0)
-        rc = json_at(err, "%s", name->name);
+        rc = reader_at(err, "%s", name->name);
     if (rc < 0)
-        return json_at(err, "%s", metadata->name);
+        return reader_at(err, "%s", metadata->name);
 
     *ret_json = arena_str(mem, value);
-    return ret_json->data != NULL ? 0 : json_no_memory(err);
+    return ret_json->data != NULL ? 0 : reader_no_memory(err);
 }
 
-static int decode_node_items(const struct json_field *items, const struct codec_limits *limits,
+static int decode_node_items(const struct reader_field *items, const struct codec_limits *limits,
                              struct arena *mem, struct candidates_call *call, struct error *err)
 {
     uint32_t count = 0;
-    int rc = json_field_array(items, &count, err);
+    int rc = reader_field_array(items, &count, err);
     if (rc == 0)
         rc = check_node_count(items, count, limits, err);
     if (rc < 0)
@@ -136,14 +136,14 @@ static int decode_node_items(const struct json_field *items, const struct codec_
     struct str *names = arena_alloc(mem, count, sizeof(*names));
     struct str *texts = arena_alloc(mem, count, sizeof(*texts));
     if (names == NULL || texts == NULL) {
-        json_no_memory(err);
-        return json_at(err, "%s", items->name);
+        reader_no_memory(err);
+        return reader_at(err, "%s", items->name);
     }
-    struct json_iter iter = json_iterate(items->value);
+    struct reader_iter iter = reader_iterate(items->value);
     struct str value;
-    for (uint32_t i = 0; json_next_item(&iter, &value); i++) {
+    for (uint32_t i = 0; reader_next_item(&iter, &value); i++) {
         if (decode_node(value, limits, mem, &names[i], &texts[i], err) < 0)
-            return json_at(err, "%s[%u]", items->name, i);
+            return reader_at(err, "%s[%u]", items->name, i);
     }
     call->nodes = names;
     call->node_json = texts;
@@ -151,22 +151,22 @@ static int decode_node_items(const struct json_field *items, const struct codec_
     return 0;
 }
 
-static int decode_node_list(const struct json_field *field, const struct codec_limits *limits,
+static int decode_node_list(const struct reader_field *field, const struct codec_limits *limits,
                             struct arena *mem, struct candidates_call *call, struct error *err)
 {
-    struct json_field items[] = {{.name = "items"}};
-    int rc = json_field_object(field, JSON_FIELDS(items), err);
+    struct reader_field items[] = {{.name = "items"}};
+    int rc = reader_field_object(field, READER_FIELDS(items), err);
     if (rc < 0)
         return rc;
     rc = decode_node_items(items, limits, mem, call, err);
-    return rc < 0 ? json_at(err, "%s", field->name) : 0;
+    return rc < 0 ? reader_at(err, "%s", field->name) : 0;
 }
 
 int extender_decode_candidates(struct str body, const struct codec_limits *limits, struct arena *mem,
                                struct candidates_call *ret, struct error *err)
 {
     enum { POD, NODES, NODE_NAMES };
-    struct json_field fields[] = {
+    struct reader_field fields[] = {
         [POD] = {.name = "Pod"},
         [NODES] = {.name = "Nodes"},
         [NODE_NAMES] = {.name = "NodeNames"},
@@ -176,7 +176,7 @@ int extender_decode_candidates(struct str body, const struct codec_limits *limit
         err = &unwanted;
 
     struct candidates_call call = {0};
-    int rc = open_body(body, limits, JSON_FIELDS(fields), err);
+    int rc = open_body(body, limits, READER_FIELDS(fields), err);
     if (rc == 0)
         rc = decode_pending_pod(&fields[POD], mem, &call.pod, err);
     if (rc < 0)
@@ -200,43 +200,43 @@ int extender_decode_candidates(struct str body, const struct codec_limits *limit
 static int decode_victim(struct str value, bool meta, struct arena *mem, struct str *ret_uid,
                          struct error *err)
 {
-    if (json_type(value) == JSON_NULL)
+    if (reader_type(value) == READER_NULL)
         return 0;
-    struct json_field uid[] = {{.name = meta ? "UID" : "uid"}};
-    struct json_field metadata[] = {{.name = "metadata"}};
+    struct reader_field uid[] = {{.name = meta ? "UID" : "uid"}};
+    struct reader_field metadata[] = {{.name = "metadata"}};
     int rc;
     if (meta) {
-        rc = json_object(value, JSON_FIELDS(uid), err);
-        return rc < 0 ? rc : json_field_string(uid, mem, ret_uid, err);
+        rc = reader_object(value, READER_FIELDS(uid), err);
+        return rc < 0 ? rc : reader_field_string(uid, mem, ret_uid, err);
     }
-    rc = json_object(value, JSON_FIELDS(metadata), err);
+    rc = reader_object(value, READER_FIELDS(metadata), err);
     if (rc == 0)
-        rc = json_field_object(metadata, JSON_FIELDS(uid), err);
-    if (rc == 0 && json_field_string(uid, mem, ret_uid, err) < 0)
-        rc = json_at(err, "%s", metadata->name);
+        rc = reader_field_object(metadata, READER_FIELDS(uid), err);
+    if (rc == 0 && reader_field_string(uid, mem, ret_uid, err) < 0)
+        rc = reader_at(err, "%s", metadata->name);
     return rc;
 }
 
-static int decode_victim_pods(const struct json_field *pods, bool meta, struct arena *mem,
+static int decode_victim_pods(const struct reader_field *pods, bool meta, struct arena *mem,
                               struct preempt_victims *victims, struct error *err)
 {
     uint32_t count = 0;
-    int rc = json_field_array(pods, &count, err);
+    int rc = reader_field_array(pods, &count, err);
     if (rc < 0 || count == 0)
         return rc;
     struct str *uids = arena_alloc(mem, count, sizeof(*uids));
     if (uids == NULL) {
-        json_no_memory(err);
-        return json_at(err, "%s", pods->name);
+        reader_no_memory(err);
+        return reader_at(err, "%s", pods->name);
     }
 
     uint32_t kept = 0;
-    struct json_iter iter = json_iterate(pods->value);
+    struct reader_iter iter = reader_iterate(pods->value);
     struct str value;
-    for (uint32_t i = 0; json_next_item(&iter, &value); i++) {
+    for (uint32_t i = 0; reader_next_item(&iter, &value); i++) {
         struct str uid = {0};
         if (decode_victim(value, meta, mem, &uid, err) < 0)
-            return json_at(err, "%s[%u]", pods->name, i);
+            return reader_at(err, "%s[%u]", pods->name, i);
         if (uid.len > 0)
             uids[kept++] = uid;
     }
@@ -249,18 +249,18 @@ static int decode_victims(struct str value, bool meta, struct arena *mem,
                           struct preempt_victims *victims, struct error *err)
 {
     enum { PODS, VIOLATIONS };
-    struct json_field fields[] = {
+    struct reader_field fields[] = {
         [PODS] = {.name = "Pods"},
         [VIOLATIONS] = {.name = "NumPDBViolations"},
     };
     victims->uids = NULL;
     victims->count = 0;
     victims->pdb_violations = 0;
-    int rc = json_object(value, JSON_FIELDS(fields), err);
+    int rc = reader_object(value, READER_FIELDS(fields), err);
     if (rc == 0)
         rc = decode_victim_pods(&fields[PODS], meta, mem, victims, err);
     if (rc == 0)
-        rc = json_field_int(&fields[VIOLATIONS], INT64_MIN, INT64_MAX, &victims->pdb_violations,
+        rc = reader_field_int(&fields[VIOLATIONS], INT64_MIN, INT64_MAX, &victims->pdb_violations,
                             err);
     return rc;
 }
@@ -290,39 +290,39 @@ static int decode_victim_node(struct str name, struct str value, bool meta, stru
 {
     uint32_t row = row_of(rows, name);
     if (row == MAP_NONE)
-        return json_no_memory(err);
-    rows->null[row] = json_type(value) == JSON_NULL;
+        return reader_no_memory(err);
+    rows->null[row] = reader_type(value) == READER_NULL;
     return rows->null[row] ? 0 : decode_victims(value, meta, mem, &rows->nodes[row], err);
 }
 
-static int decode_victim_rows(const struct json_field *field, bool meta,
+static int decode_victim_rows(const struct reader_field *field, bool meta,
                               const struct codec_limits *limits, struct arena *mem,
                               struct victim_rows *rows, struct error *err)
 {
-    struct json_iter iter = json_iterate(field->value);
+    struct reader_iter iter = reader_iterate(field->value);
     struct str key, value, name;
-    while (json_next_member(&iter, &key, &value)) {
-        if (json_string(key, mem, &name, err) < 0)
-            return json_at(err, "%s", field->name);
+    while (reader_next_member(&iter, &key, &value)) {
+        if (reader_string(key, mem, &name, err) < 0)
+            return reader_at(err, "%s", field->name);
         int rc = check_node_name(name, limits, err);
         if (rc == 0)
             rc = decode_victim_node(name, value, meta, mem, rows, err);
         if (rc < 0) {
-            json_at(err, "[\"%.*s\"]", STR_ARG(name));
-            return json_at(err, "%s", field->name);
+            reader_at(err, "[\"%.*s\"]", STR_ARG(name));
+            return reader_at(err, "%s", field->name);
         }
     }
     return 0;
 }
 
-static int decode_preempt_nodes(const struct json_field *field, bool meta,
+static int decode_preempt_nodes(const struct reader_field *field, bool meta,
                                 const struct codec_limits *limits, struct arena *mem,
                                 struct preempt_call *call, struct error *err)
 {
-    int rc = json_field_object(field, NULL, 0, err);
+    int rc = reader_field_object(field, NULL, 0, err);
     if (rc < 0)
         return rc;
-    uint32_t count = json_count(field->value);
+    uint32_t count = reader_count(field->value);
     rc = check_node_count(field, count, limits, err);
     if (rc < 0)
         return rc;
@@ -332,8 +332,8 @@ static int decode_preempt_nodes(const struct json_field *field, bool meta,
         .null = arena_alloc(mem, count, sizeof(*rows.null)),
     };
     if (rows.nodes == NULL || rows.null == NULL) {
-        json_no_memory(err);
-        return json_at(err, "%s", field->name);
+        reader_no_memory(err);
+        return reader_at(err, "%s", field->name);
     }
     map_init(&rows.by_name);
     rc = decode_victim_rows(field, meta, limits, mem, &rows, err);
@@ -352,7 +352,7 @@ int extender_decode_preempt(struct str body, const struct codec_limits *limits, 
                             struct preempt_call *ret, struct error *err)
 {
     enum { POD, VICTIMS, META_VICTIMS };
-    struct json_field fields[] = {
+    struct reader_field fields[] = {
         [POD] = {.name = "Pod"},
         [VICTIMS] = {.name = "NodeNameToVictims"},
         [META_VICTIMS] = {.name = "NodeNameToMetaVictims"},
@@ -362,7 +362,7 @@ int extender_decode_preempt(struct str body, const struct codec_limits *limits, 
         err = &unwanted;
 
     struct preempt_call call = {0};
-    int rc = open_body(body, limits, JSON_FIELDS(fields), err);
+    int rc = open_body(body, limits, READER_FIELDS(fields), err);
     if (rc == 0)
         rc = decode_pending_pod(&fields[POD], mem, &call.pod, err);
     if (rc < 0)
@@ -384,10 +384,10 @@ int extender_decode_preempt(struct str body, const struct codec_limits *limits, 
 /* ---- bind ---- */
 
 /* A required name that passes `is_valid`. */
-static int decode_name(const struct json_field *field, bool (*is_valid)(struct str name),
+static int decode_name(const struct reader_field *field, bool (*is_valid)(struct str name),
                        const char *what, struct arena *mem, struct str *ret, struct error *err)
 {
-    int rc = json_field_string(field, mem, ret, err);
+    int rc = reader_field_string(field, mem, ret, err);
     if (rc == 0)
         rc = check_not_empty(*ret, field->name, err);
     if (rc == 0 && !is_valid(*ret))
@@ -399,7 +399,7 @@ int extender_decode_bind(struct str body, const struct codec_limits *limits, str
                          struct bind_call *ret, struct error *err)
 {
     enum { POD_NAME, POD_NAMESPACE, POD_UID, NODE };
-    struct json_field fields[] = {
+    struct reader_field fields[] = {
         [POD_NAME] = {.name = "PodName"},
         [POD_NAMESPACE] = {.name = "PodNamespace"},
         [POD_UID] = {.name = "PodUID"},
@@ -412,7 +412,7 @@ int extender_decode_bind(struct str body, const struct codec_limits *limits, str
 
     struct bind_call call = {0};
     struct pod_id *pod = &call.pod;
-    int rc = open_body(body, limits, JSON_FIELDS(fields), err);
+    int rc = open_body(body, limits, READER_FIELDS(fields), err);
     if (rc == 0)
         rc = decode_name(&fields[POD_NAME], name_is_subdomain, subdomain, mem, &pod->name, err);
     if (rc == 0)

@@ -2,7 +2,29 @@
 #include "codec/extender.h"
 
 #include "base/map.h"
-#include "codec/json.h"
+#include "codec/reader.h"
+
+/* A sentence for people; it may have been cut inside a character, and what is no UTF-8 must not leave. */
+static void write_sentence(const char *text, struct strbuf *out)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    struct strbuf clean;
+    strbuf_init(&clean);
+    const char *at = text != NULL ? text : "";
+    const char *end = at + strlen(at);
+    while (at < end) {
+        size_t length = reader_utf8_length(at, end);
+        if (length > 0)
+            strbuf_add(&clean, at, length);
+        else
+            strbuf_puts(&clean, replacement);
+        at += length > 0 ? length : 1;
+    }
+    if (clean.failed)
+        out->failed = true;
+    strbuf_json_string(out, (struct str){clean.data, clean.len});
+    strbuf_done(&clean);
+}
 
 /* kube-scheduler reads `Nodes` only when NodeNames is null, and NodeNames only when it is not. */
 static void write_fitting_names(const struct candidates_call *call,
@@ -49,7 +71,7 @@ static void write_failed(const struct candidates_call *call, const struct filter
         strbuf_puts(out, separator);
         strbuf_json_string(out, call->nodes[i]);
         strbuf_putc(out, ':');
-        json_write_text(out, str_from(own_text ? answer->invalid_text : reason_text(reason)));
+        write_sentence(own_text ? answer->invalid_text : reason_text(reason), out);
         separator = ",";
     }
     strbuf_putc(out, '}');
@@ -73,7 +95,7 @@ void extender_encode_filter_error(const char *text, struct strbuf *out)
 {
     strbuf_puts(out, "{\"Nodes\":null,\"NodeNames\":null,\"FailedNodes\":null,"
                      "\"FailedAndUnresolvableNodes\":null,\"Error\":");
-    json_write_text(out, str_from(text));
+    write_sentence(text, out);
     strbuf_putc(out, '}');
 }
 
@@ -136,13 +158,13 @@ void extender_encode_preempt(const struct preempt_call *call, const struct preem
 void extender_encode_bind(const char *error_text, struct strbuf *out)
 {
     strbuf_puts(out, "{\"Error\":");
-    json_write_text(out, str_from(error_text));
+    write_sentence(error_text, out);
     strbuf_putc(out, '}');
 }
 
 void extender_encode_problem(const char *text, struct strbuf *out)
 {
     strbuf_puts(out, "{\"error\":");
-    json_write_text(out, str_from(text));
+    write_sentence(text, out);
     strbuf_putc(out, '}');
 }

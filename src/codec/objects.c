@@ -3,25 +3,26 @@
 
 #include <errno.h>
 
+#include "codec/amount.h"
 #include "codec/extender.h"
-#include "codec/json.h"
+#include "codec/reader.h"
 #include "codec/pod.h"
 
 /* The value of a whole text, which must be an object. */
 static int open_object(struct str json, struct str *ret, struct error *err)
 {
-    int rc = json_check(json, codec_default_limits.nesting, ret, err);
-    if (rc == 0 && json_type(*ret) != JSON_OBJECT)
-        rc = json_bad(err, "must be an object");
-    return rc < 0 ? json_at(err, "object") : 0;
+    int rc = reader_check(json, codec_default_limits.nesting, ret, err);
+    if (rc == 0 && reader_type(*ret) != READER_OBJECT)
+        rc = reader_bad(err, "must be an object");
+    return rc < 0 ? reader_at(err, "object") : 0;
 }
 
-static int open_fields(struct str json, struct json_field *fields, uint32_t count,
+static int open_fields(struct str json, struct reader_field *fields, uint32_t count,
                        struct error *err)
 {
     struct str value;
     int rc = open_object(json, &value, err);
-    return rc < 0 ? rc : json_object(value, fields, count, err);
+    return rc < 0 ? rc : reader_object(value, fields, count, err);
 }
 
 static enum object_kind kind_of(struct str api_version, struct str kind)
@@ -42,30 +43,30 @@ static enum object_kind kind_of(struct str api_version, struct str kind)
     return KIND_OTHER;
 }
 
-static int decode_head_metadata(const struct json_field *metadata, struct arena *mem,
+static int decode_head_metadata(const struct reader_field *metadata, struct arena *mem,
                                 struct object_head *head, struct error *err)
 {
     enum { NAME, NAMESPACE, UID };
-    struct json_field fields[] = {
+    struct reader_field fields[] = {
         [NAME] = {.name = "name"},
         [NAMESPACE] = {.name = "namespace"},
         [UID] = {.name = "uid"},
     };
-    int rc = json_field_object(metadata, JSON_FIELDS(fields), err);
+    int rc = reader_field_object(metadata, READER_FIELDS(fields), err);
     if (rc < 0)
         return rc;
-    rc = json_field_string(&fields[NAME], mem, &head->name, err);
+    rc = reader_field_string(&fields[NAME], mem, &head->name, err);
     if (rc == 0)
-        rc = json_field_string(&fields[NAMESPACE], mem, &head->ns, err);
+        rc = reader_field_string(&fields[NAMESPACE], mem, &head->ns, err);
     if (rc == 0)
-        rc = json_field_string(&fields[UID], mem, &head->uid, err);
-    return rc < 0 ? json_at(err, "%s", metadata->name) : 0;
+        rc = reader_field_string(&fields[UID], mem, &head->uid, err);
+    return rc < 0 ? reader_at(err, "%s", metadata->name) : 0;
 }
 
 int object_head(struct str json, struct arena *mem, struct object_head *ret, struct error *err)
 {
     enum { API_VERSION, KIND, METADATA };
-    struct json_field fields[] = {
+    struct reader_field fields[] = {
         [API_VERSION] = {.name = "apiVersion"},
         [KIND] = {.name = "kind"},
         [METADATA] = {.name = "metadata"},
@@ -75,11 +76,11 @@ int object_head(struct str json, struct arena *mem, struct object_head *ret, str
         err = &unwanted;
 
     struct object_head head = {0};
-    int rc = open_fields(json, JSON_FIELDS(fields), err);
+    int rc = open_fields(json, READER_FIELDS(fields), err);
     if (rc == 0)
-        rc = json_field_string(&fields[API_VERSION], mem, &head.api_version, err);
+        rc = reader_field_string(&fields[API_VERSION], mem, &head.api_version, err);
     if (rc == 0)
-        rc = json_field_string(&fields[KIND], mem, &head.kind_name, err);
+        rc = reader_field_string(&fields[KIND], mem, &head.kind_name, err);
     if (rc == 0)
         rc = decode_head_metadata(&fields[METADATA], mem, &head, err);
     if (rc < 0)
@@ -97,24 +98,24 @@ int object_head(struct str json, struct arena *mem, struct object_head *ret, str
 int object_list_items(struct str json, struct arena *mem, const struct str **ret_items,
                       uint32_t *ret_count, struct error *err)
 {
-    struct json_field list[] = {{.name = "items"}};
+    struct reader_field list[] = {{.name = "items"}};
     struct error unwanted;
     if (err == NULL)
         err = &unwanted;
 
     uint32_t count = 0;
-    int rc = open_fields(json, JSON_FIELDS(list), err);
+    int rc = open_fields(json, READER_FIELDS(list), err);
     if (rc == 0)
-        rc = json_field_array(list, &count, err);
+        rc = reader_field_array(list, &count, err);
     if (rc < 0)
         return rc;
     struct str *items = arena_alloc(mem, count, sizeof(*items));
     if (items == NULL)
         return error_set(err, -ENOMEM, "items: out of memory");
     if (count > 0) {
-        struct json_iter iter = json_iterate(list->value);
+        struct reader_iter iter = reader_iterate(list->value);
         struct str value;
-        for (uint32_t i = 0; json_next_item(&iter, &value); i++) {
+        for (uint32_t i = 0; reader_next_item(&iter, &value); i++) {
             items[i] = arena_str(mem, value);
             if (items[i].data == NULL)
                 return error_set(err, -ENOMEM, "items: out of memory");
@@ -137,39 +138,6 @@ int object_decode_pod(struct str json, struct arena *mem, struct pod *ret, struc
 
 /* ---- Device ---- */
 
-static int decode_total(enum device_kind kind, const struct json_field *resources,
-                        struct amount *ret, struct error *err)
-{
-    int rc = json_field_object(resources, NULL, 0, err);
-    if (rc < 0 || resources->value.data == NULL)
-        return rc;
-
-    bool current_named[DIM_MAX] = {false};
-    struct json_iter iter = json_iterate(resources->value);
-    char buffer[JSON_KEY_MAX];
-    struct str key, value;
-    while (json_next_member(&iter, &key, &value)) {
-        struct str name = json_key(key, buffer);
-        enum dimension dim = device_dimension_find(kind, name);
-        if (dim == DIM_MAX)
-            continue;
-        bool current = str_is(name, device_dimension_name(kind, dim));
-        int64_t number;
-        rc = json_quantity(value, &number, err);
-        if (rc == 0 && (number < 0 || number > (dim == DIM_BYTES ? CARD_BYTES_MAX
-                                                                 : CARD_PERCENT_MAX)))
-            rc = json_bad(err, "negative, or more than a card can have");
-        if (rc < 0) {
-            json_at(err, "[\"%.*s\"]", STR_ARG(name));
-            return json_at(err, "%s", resources->name);
-        }
-        if (current || !current_named[dim])
-            amount_set(ret, dim, number);
-        current_named[dim] |= current;
-    }
-    return 0;
-}
-
 /* An id ends up in a C string and in texts. */
 static int check_id(struct str id, struct error *err)
 {
@@ -183,7 +151,7 @@ static int check_id(struct str id, struct error *err)
 static int decode_entry(struct str value, struct arena *mem, struct device *ret, struct error *err)
 {
     enum { TYPE, ID, MINOR, HEALTH, RESOURCES };
-    struct json_field fields[] = {
+    struct reader_field fields[] = {
         [TYPE] = {.name = "type"},
         [ID] = {.name = "id"},
         [MINOR] = {.name = "minor"},
@@ -193,24 +161,24 @@ static int decode_entry(struct str value, struct arena *mem, struct device *ret,
     struct device device = {0};
     struct str type = {0};
     int64_t minor = -1;
-    int rc = json_object(value, JSON_FIELDS(fields), err);
+    int rc = reader_object(value, READER_FIELDS(fields), err);
     if (rc == 0)
-        rc = json_field_string(&fields[TYPE], mem, &type, err);
+        rc = reader_field_string(&fields[TYPE], mem, &type, err);
     device.kind = device_kind_find(type);
     if (rc == 0 && device.kind == DEVICE_KIND_MAX)
         rc = error_set(err, -EINVAL, "type: \"%.*s\" is no device type", STR_ARG(type));
     if (rc == 0)
-        rc = json_field_int(&fields[MINOR], 0, INT32_MAX, &minor, err);
+        rc = reader_field_int(&fields[MINOR], 0, INT32_MAX, &minor, err);
     if (rc == 0 && minor < 0)
         rc = error_set(err, -EINVAL, "minor: must be given");
     if (rc == 0)
-        rc = json_field_string(&fields[ID], mem, &device.id, err);
+        rc = reader_field_string(&fields[ID], mem, &device.id, err);
     if (rc == 0)
         rc = check_id(device.id, err);
     if (rc == 0)
-        rc = json_field_bool(&fields[HEALTH], &device.healthy, err);
+        rc = reader_field_bool(&fields[HEALTH], &device.healthy, err);
     if (rc == 0)
-        rc = decode_total(device.kind, &fields[RESOURCES], &device.total, err);
+        rc = amount_decode(device.kind, &fields[RESOURCES], &device.total, err);
     if (rc < 0)
         return rc;
     device.minor = (int32_t)minor;
@@ -225,29 +193,29 @@ static int check_place(const struct device *devices, uint32_t count, const struc
         if (devices[i].kind == device->kind && devices[i].minor == device->minor)
             return error_set(err, -EINVAL, "minor: %d came before", device->minor);
     if (count == CARDS_PER_NODE_MAX)
-        return json_bad(err, "more cards than a node can have");
+        return reader_bad(err, "more cards than a node can have");
     return 0;
 }
 
 /* Entries that cannot be used are left out; `err` keeps the sentence about the first one. */
-static int decode_entries(const struct json_field *list, struct arena *mem,
+static int decode_entries(const struct reader_field *list, struct arena *mem,
                           struct inventory *inventory, uint32_t *skipped, struct error *err)
 {
     uint32_t listed = 0;
-    int rc = json_field_array(list, &listed, err);
+    int rc = reader_field_array(list, &listed, err);
     if (rc < 0 || listed == 0)
         return rc;
     struct device *devices =
         arena_alloc(mem, listed < CARDS_PER_NODE_MAX ? listed : CARDS_PER_NODE_MAX, sizeof(*devices));
     if (devices == NULL) {
-        json_no_memory(err);
-        return json_at(err, "%s", list->name);
+        reader_no_memory(err);
+        return reader_at(err, "%s", list->name);
     }
 
     uint32_t count = 0;
-    struct json_iter iter = json_iterate(list->value);
+    struct reader_iter iter = reader_iterate(list->value);
     struct str value;
-    for (uint32_t i = 0; json_next_item(&iter, &value); i++) {
+    for (uint32_t i = 0; reader_next_item(&iter, &value); i++) {
         struct error why;
         struct device device;
         rc = decode_entry(value, mem, &device, &why);
@@ -259,8 +227,8 @@ static int decode_entries(const struct json_field *list, struct arena *mem,
         }
         if ((*skipped)++ == 0 || rc == -ENOMEM) {
             *err = why;
-            json_at(err, "[%u]", i);
-            json_at(err, "%s", list->name);
+            reader_at(err, "[%u]", i);
+            reader_at(err, "%s", list->name);
         }
         if (rc == -ENOMEM)
             return rc;
@@ -274,9 +242,9 @@ int object_decode_device(struct str json, struct arena *mem, struct str *ret_nod
                          struct inventory *ret, uint32_t *ret_skipped, struct error *err)
 {
     enum { METADATA, SPEC };
-    struct json_field fields[] = {[METADATA] = {.name = "metadata"}, [SPEC] = {.name = "spec"}};
-    struct json_field name[] = {{.name = "name"}};
-    struct json_field devices[] = {{.name = "devices"}};
+    struct reader_field fields[] = {[METADATA] = {.name = "metadata"}, [SPEC] = {.name = "spec"}};
+    struct reader_field name[] = {{.name = "name"}};
+    struct reader_field devices[] = {{.name = "devices"}};
     struct error unwanted;
     if (err == NULL)
         err = &unwanted;
@@ -284,21 +252,21 @@ int object_decode_device(struct str json, struct arena *mem, struct str *ret_nod
     struct str node = {0};
     struct inventory inventory = {0};
     uint32_t skipped = 0;
-    int rc = open_fields(json, JSON_FIELDS(fields), err);
+    int rc = open_fields(json, READER_FIELDS(fields), err);
     if (rc == 0)
-        rc = json_field_object(&fields[METADATA], JSON_FIELDS(name), err);
-    if (rc == 0 && json_field_string(name, mem, &node, err) < 0)
-        rc = json_at(err, "%s", fields[METADATA].name);
+        rc = reader_field_object(&fields[METADATA], READER_FIELDS(name), err);
+    if (rc == 0 && reader_field_string(name, mem, &node, err) < 0)
+        rc = reader_at(err, "%s", fields[METADATA].name);
     if (rc == 0 && node.len == 0)
         rc = error_set(err, -EINVAL, "metadata.name: must not be empty");
     if (rc == 0)
-        rc = json_field_object(&fields[SPEC], JSON_FIELDS(devices), err);
+        rc = reader_field_object(&fields[SPEC], READER_FIELDS(devices), err);
     if (rc == 0 && decode_entries(devices, mem, &inventory, &skipped, err) < 0)
-        rc = json_at(err, "%s", fields[SPEC].name);
+        rc = reader_at(err, "%s", fields[SPEC].name);
     if (rc < 0)
         return rc;
     if (skipped > 0)
-        json_at(err, "%s", fields[SPEC].name);
+        reader_at(err, "%s", fields[SPEC].name);
     *ret_node = node;
     *ret = inventory;
     *ret_skipped = skipped;
@@ -308,27 +276,27 @@ int object_decode_device(struct str json, struct arena *mem, struct str *ret_nod
 int object_annotation(struct str json, const char *key, struct arena *mem, struct str *ret,
                       struct error *err)
 {
-    struct json_field metadata[] = {{.name = "metadata"}};
-    struct json_field annotations[] = {{.name = "annotations"}};
+    struct reader_field metadata[] = {{.name = "metadata"}};
+    struct reader_field annotations[] = {{.name = "annotations"}};
     struct error unwanted;
     if (err == NULL)
         err = &unwanted;
 
-    int rc = open_fields(json, JSON_FIELDS(metadata), err);
+    int rc = open_fields(json, READER_FIELDS(metadata), err);
     if (rc == 0)
-        rc = json_field_object(metadata, JSON_FIELDS(annotations), err);
-    if (rc == 0 && json_field_object(annotations, NULL, 0, err) < 0)
-        rc = json_at(err, "%s", metadata->name);
+        rc = reader_field_object(metadata, READER_FIELDS(annotations), err);
+    if (rc == 0 && reader_field_object(annotations, NULL, 0, err) < 0)
+        rc = reader_at(err, "%s", metadata->name);
     if (rc < 0)
         return rc;
 
     struct str value;
     struct str text = {NULL, 0};
-    if (annotations->value.data != NULL && json_find(annotations->value, key, &value) &&
-        json_string(value, mem, &text, err) < 0) {
-        json_at(err, "[\"%s\"]", key);
-        json_at(err, "%s", annotations->name);
-        return json_at(err, "%s", metadata->name);
+    if (annotations->value.data != NULL && reader_find(annotations->value, key, &value) &&
+        reader_string(value, mem, &text, err) < 0) {
+        reader_at(err, "[\"%s\"]", key);
+        reader_at(err, "%s", annotations->name);
+        return reader_at(err, "%s", metadata->name);
     }
     *ret = text;
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/json.h"
+#include "codec/reader.h"
 
 #include <errno.h>
 
@@ -43,7 +43,7 @@ static bool is_continuation(const char *at)
     return ((unsigned char)*at & 0xc0) == 0x80;
 }
 
-size_t json_utf8_length(const char *at, const char *end)
+size_t reader_utf8_length(const char *at, const char *end)
 {
     size_t left = (size_t)(end - at);
     unsigned char first = (unsigned char)at[0];
@@ -108,7 +108,7 @@ static bool check_string(struct checker *c)
                 return false;
             continue;
         }
-        size_t length = json_utf8_length(c->at, c->end);
+        size_t length = reader_utf8_length(c->at, c->end);
         if (length == 0)
             return fail(c, "bad UTF-8");
         c->at += length;
@@ -202,14 +202,14 @@ static bool check_value(struct checker *c)
     }
 }
 
-int json_check(struct str text, uint32_t nesting, struct str *ret_value, struct error *err)
+int reader_check(struct str text, uint32_t nesting, struct str *ret_value, struct error *err)
 {
     const char *start = text.data != NULL ? text.data : "";
     struct checker c = {.at = start, .end = start + text.len, .depth_left = nesting};
 
     skip_blanks(&c);
     if (c.at == c.end)
-        return json_bad(err, "empty");
+        return reader_bad(err, "empty");
 
     const char *value = c.at;
     bool good = check_value(&c);

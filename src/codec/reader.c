@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/json.h"
+#include "codec/reader.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,25 +10,25 @@
 #include "base/parse.h"
 #include "core/quantity.h"
 
-/* Everything below walks text that json_check() accepted, so it looks only for the ends of things. */
+/* Everything below walks text that reader_check() accepted, so it looks only for the ends of things. */
 
-enum json_type json_type(struct str value)
+enum reader_type reader_type(struct str value)
 {
     assert(value.len > 0);
     switch (value.data[0]) {
     case '{':
-        return JSON_OBJECT;
+        return READER_OBJECT;
     case '[':
-        return JSON_ARRAY;
+        return READER_ARRAY;
     case '"':
-        return JSON_STRING;
+        return READER_STRING;
     case 't':
     case 'f':
-        return JSON_BOOL;
+        return READER_BOOL;
     case 'n':
-        return JSON_NULL;
+        return READER_NULL;
     default:
-        return JSON_NUMBER;
+        return READER_NUMBER;
     }
 }
 
@@ -77,7 +77,7 @@ static const char *value_end(const char *at, const char *end)
 }
 
 /* To the next value or key. Between two of them there are only blanks and one comma or colon. */
-static bool skip_between(struct json_iter *iter)
+static bool skip_between(struct reader_iter *iter)
 {
     while (iter->at < iter->end && (*iter->at == ' ' || *iter->at == ',' || *iter->at == ':' ||
                                     *iter->at == '\t' || *iter->at == '\n' || *iter->at == '\r'))
@@ -85,13 +85,13 @@ static bool skip_between(struct json_iter *iter)
     return iter->at < iter->end;
 }
 
-struct json_iter json_iterate(struct str container)
+struct reader_iter reader_iterate(struct str container)
 {
     assert(container.len >= 2);
-    return (struct json_iter){container.data + 1, container.data + container.len - 1};
+    return (struct reader_iter){container.data + 1, container.data + container.len - 1};
 }
 
-bool json_next_item(struct json_iter *iter, struct str *ret_value)
+bool reader_next_item(struct reader_iter *iter, struct str *ret_value)
 {
     if (!skip_between(iter))
         return false;
@@ -101,18 +101,18 @@ bool json_next_item(struct json_iter *iter, struct str *ret_value)
     return true;
 }
 
-bool json_next_member(struct json_iter *iter, struct str *ret_key, struct str *ret_value)
+bool reader_next_member(struct reader_iter *iter, struct str *ret_key, struct str *ret_value)
 {
-    return json_next_item(iter, ret_key) && json_next_item(iter, ret_value);
+    return reader_next_item(iter, ret_key) && reader_next_item(iter, ret_value);
 }
 
-uint32_t json_count(struct str container)
+uint32_t reader_count(struct str container)
 {
-    bool object = json_type(container) == JSON_OBJECT;
-    struct json_iter iter = json_iterate(container);
+    bool object = reader_type(container) == READER_OBJECT;
+    struct reader_iter iter = reader_iterate(container);
     struct str key, value;
     uint32_t count = 0;
-    while (object ? json_next_member(&iter, &key, &value) : json_next_item(&iter, &value))
+    while (object ? reader_next_member(&iter, &key, &value) : reader_next_item(&iter, &value))
         count += count < UINT32_MAX;
     return count;
 }
@@ -207,54 +207,54 @@ static bool has_escape(struct str raw)
     return raw.len > 0 && memchr(raw.data, '\\', raw.len) != NULL;
 }
 
-struct str json_key(struct str key, char buffer[JSON_KEY_MAX])
+struct str reader_key(struct str key, char buffer[READER_KEY_MAX])
 {
     struct str raw = between_quotes(key);
     if (!has_escape(raw))
         return raw;
-    if (raw.len > JSON_KEY_MAX)
+    if (raw.len > READER_KEY_MAX)
         return (struct str){NULL, 0};
     return (struct str){buffer, unescape(raw, buffer)};
 }
 
-int json_string(struct str value, struct arena *mem, struct str *ret, struct error *err)
+int reader_string(struct str value, struct arena *mem, struct str *ret, struct error *err)
 {
-    if (json_type(value) != JSON_STRING)
-        return json_bad(err, "must be a string");
+    if (reader_type(value) != READER_STRING)
+        return reader_bad(err, "must be a string");
 
     struct str raw = between_quotes(value);
     if (!has_escape(raw)) {
         struct str copy = arena_str(mem, raw);
         if (copy.data == NULL)
-            return json_no_memory(err);
+            return reader_no_memory(err);
         *ret = copy;
         return 0;
     }
     char *text = arena_alloc(mem, raw.len + 1, 1);
     if (text == NULL)
-        return json_no_memory(err);
+        return reader_no_memory(err);
     *ret = (struct str){text, unescape(raw, text)};
     return 0;
 }
 
-int json_quantity(struct str value, int64_t *ret, struct error *err)
+int reader_quantity(struct str value, int64_t *ret, struct error *err)
 {
-    char buffer[JSON_KEY_MAX];
+    char buffer[READER_KEY_MAX];
     struct str text = value;
-    switch (json_type(value)) {
-    case JSON_NULL:
+    switch (reader_type(value)) {
+    case READER_NULL:
         *ret = 0;
         return 0;
-    case JSON_STRING:
-        text = json_key(value, buffer); /* a quantity is never longer than a key */
+    case READER_STRING:
+        text = reader_key(value, buffer); /* a quantity is never longer than a key */
         break;
-    case JSON_NUMBER:
+    case READER_NUMBER:
         break;
     default:
-        return json_bad(err, "must be a quantity");
+        return reader_bad(err, "must be a quantity");
     }
     if (text.data == NULL)
-        return json_bad(err, "must be a quantity");
+        return reader_bad(err, "must be a quantity");
     return quantity_parse(text, ret, err) < 0 ? error_wrap(err, "%s", "") : 0;
 }
 
@@ -267,17 +267,17 @@ static bool folds_to(struct str key, const char *name)
 
 static struct str unless_null(struct str value)
 {
-    return json_type(value) == JSON_NULL ? (struct str){NULL, 0} : value;
+    return reader_type(value) == READER_NULL ? (struct str){NULL, 0} : value;
 }
 
-bool json_find(struct str object, const char *name, struct str *ret_value)
+bool reader_find(struct str object, const char *name, struct str *ret_value)
 {
-    struct json_iter iter = json_iterate(object);
-    char buffer[JSON_KEY_MAX];
+    struct reader_iter iter = reader_iterate(object);
+    char buffer[READER_KEY_MAX];
     struct str key, value;
     struct str found = {NULL, 0};
-    while (json_next_member(&iter, &key, &value))
-        if (str_is(json_key(key, buffer), name))
+    while (reader_next_member(&iter, &key, &value))
+        if (str_is(reader_key(key, buffer), name))
             found = unless_null(value);
     if (found.data == NULL)
         return false;
@@ -285,20 +285,20 @@ bool json_find(struct str object, const char *name, struct str *ret_value)
     return true;
 }
 
-int json_object(struct str value, struct json_field *fields, uint32_t count, struct error *err)
+int reader_object(struct str value, struct reader_field *fields, uint32_t count, struct error *err)
 {
     for (uint32_t i = 0; i < count; i++)
         fields[i].value = (struct str){NULL, 0};
     if (value.data == NULL)
         return 0;
-    if (json_type(value) != JSON_OBJECT)
-        return json_bad(err, "must be an object");
+    if (reader_type(value) != READER_OBJECT)
+        return reader_bad(err, "must be an object");
 
-    struct json_iter iter = json_iterate(value);
-    char buffer[JSON_KEY_MAX];
+    struct reader_iter iter = reader_iterate(value);
+    char buffer[READER_KEY_MAX];
     struct str key, member;
-    while (json_next_member(&iter, &key, &member)) {
-        struct str name = json_key(key, buffer);
+    while (reader_next_member(&iter, &key, &member)) {
+        struct str name = reader_key(key, buffer);
         for (uint32_t i = 0; i < count; i++)
             if (folds_to(name, fields[i].name))
                 fields[i].value = unless_null(member);
@@ -306,66 +306,66 @@ int json_object(struct str value, struct json_field *fields, uint32_t count, str
     return 0;
 }
 
-int json_field_object(const struct json_field *field, struct json_field *fields, uint32_t count,
+int reader_field_object(const struct reader_field *field, struct reader_field *fields, uint32_t count,
                       struct error *err)
 {
-    int rc = json_object(field->value, fields, count, err);
-    return rc < 0 ? json_at(err, "%s", field->name) : 0;
+    int rc = reader_object(field->value, fields, count, err);
+    return rc < 0 ? reader_at(err, "%s", field->name) : 0;
 }
 
-int json_field_array(const struct json_field *field, uint32_t *ret_count, struct error *err)
+int reader_field_array(const struct reader_field *field, uint32_t *ret_count, struct error *err)
 {
     if (field->value.data == NULL)
         return 0;
-    if (json_type(field->value) != JSON_ARRAY) {
-        json_bad(err, "must be an array");
-        return json_at(err, "%s", field->name);
+    if (reader_type(field->value) != READER_ARRAY) {
+        reader_bad(err, "must be an array");
+        return reader_at(err, "%s", field->name);
     }
-    *ret_count = json_count(field->value);
+    *ret_count = reader_count(field->value);
     return 0;
 }
 
-int json_field_string(const struct json_field *field, struct arena *mem, struct str *ret,
+int reader_field_string(const struct reader_field *field, struct arena *mem, struct str *ret,
                       struct error *err)
 {
     if (field->value.data == NULL)
         return 0;
-    int rc = json_string(field->value, mem, ret, err);
-    return rc < 0 ? json_at(err, "%s", field->name) : 0;
+    int rc = reader_string(field->value, mem, ret, err);
+    return rc < 0 ? reader_at(err, "%s", field->name) : 0;
 }
 
-int json_field_int(const struct json_field *field, int64_t min, int64_t max, int64_t *ret,
+int reader_field_int(const struct reader_field *field, int64_t min, int64_t max, int64_t *ret,
                    struct error *err)
 {
     if (field->value.data == NULL)
         return 0;
     int64_t number;
     if (!parse_int64(field->value, &number)) {
-        json_bad(err, "must be an integer");
-        return json_at(err, "%s", field->name);
+        reader_bad(err, "must be an integer");
+        return reader_at(err, "%s", field->name);
     }
     if (number < min || number > max) {
         error_set(err, -EINVAL, ": must be from %lld to %lld", (long long)min, (long long)max);
-        return json_at(err, "%s", field->name);
+        return reader_at(err, "%s", field->name);
     }
     *ret = number;
     return 0;
 }
 
-int json_field_bool(const struct json_field *field, bool *ret, struct error *err)
+int reader_field_bool(const struct reader_field *field, bool *ret, struct error *err)
 {
     if (field->value.data == NULL)
         return 0;
     if (!parse_bool(field->value, ret)) {
-        json_bad(err, "must be true or false");
-        return json_at(err, "%s", field->name);
+        reader_bad(err, "must be true or false");
+        return reader_at(err, "%s", field->name);
     }
     return 0;
 }
 
-/* ---- errors and output ---- */
+/* ---- errors ---- */
 
-int json_at(struct error *err, const char *format, ...)
+int reader_at(struct error *err, const char *format, ...)
 {
     char step[ERROR_TEXT_MAX];
     va_list args;
@@ -377,33 +377,12 @@ int json_at(struct error *err, const char *format, ...)
                      err->text);
 }
 
-int json_bad(struct error *err, const char *sentence)
+int reader_bad(struct error *err, const char *sentence)
 {
     return error_set(err, -EINVAL, ": %s", sentence);
 }
 
-int json_no_memory(struct error *err)
+int reader_no_memory(struct error *err)
 {
     return error_set(err, -ENOMEM, ": out of memory");
-}
-
-void json_write_text(struct strbuf *out, struct str text)
-{
-    struct strbuf clean;
-    strbuf_init(&clean);
-    const char *at = text.data;
-    const char *end = at != NULL ? at + text.len : at;
-    while (at < end) {
-        size_t length = json_utf8_length(at, end);
-        if (length > 0)
-            strbuf_add(&clean, at, length);
-        else
-            strbuf_puts(&clean, "\xef\xbf\xbd");
-        at += length > 0 ? length : 1;
-    }
-    if (clean.failed)
-        out->failed = true;
-    else
-        strbuf_json_string(out, (struct str){clean.data, clean.len});
-    strbuf_done(&clean);
 }

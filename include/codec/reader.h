@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CODEC_JSON_H
-#define CODEC_JSON_H
+#ifndef CODEC_READER_H
+#define CODEC_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,117 +9,112 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "base/strbuf.h"
 
 /*
  * Reading JSON without building a tree; for the files of this layer and their tests only.
  *
- * json_check() judges a text once, to the letter of RFC 8259 plus valid UTF-8. After that a value is
+ * reader_check() judges a text once, to the letter of RFC 8259 plus valid UTF-8. After that a value is
  * nothing but its slice of the text, cut exactly, and the other functions walk such slices without
  * failing. Nothing is copied before it is asked for, and an item can be handed on byte for byte.
  *
- * Errors gather their path from the inside out: the innermost sentence starts with ": ", json_at() puts
+ * Errors gather their path from the inside out: the innermost sentence starts with ": ", reader_at() puts
  * one step of the path before it, and the outermost caller has "Pod.metadata.uid: must be a string".
  * `err` must not be NULL here.
  */
 
-enum json_type { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+enum reader_type { READER_NULL, READER_BOOL, READER_NUMBER, READER_STRING, READER_ARRAY, READER_OBJECT };
 
 /* Accept exactly one JSON value with blanks around it, at most `nesting` levels deep (0 = scalars only),
  * and give its slice. -EINVAL with the byte where it ends to be JSON, -E2BIG when nested deeper. */
-int json_check(struct str text, uint32_t nesting, struct str *ret_value, struct error *err);
+int reader_check(struct str text, uint32_t nesting, struct str *ret_value, struct error *err);
 
 /* Type of a value. */
-enum json_type json_type(struct str value);
+enum reader_type reader_type(struct str value);
 
 /* Length of the well-formed UTF-8 sequence that starts at `at` (< end), 0 if there is none. */
-size_t json_utf8_length(const char *at, const char *end);
+size_t reader_utf8_length(const char *at, const char *end);
 
 /* ---- walking ---- */
 
-struct json_iter {
+struct reader_iter {
     const char *at;
     const char *end;
 };
 
 /* Start on the items of an array or the members of an object. */
-struct json_iter json_iterate(struct str container);
+struct reader_iter reader_iterate(struct str container);
 
 /* The next item of an array; false at its end. */
-bool json_next_item(struct json_iter *iter, struct str *ret_value);
+bool reader_next_item(struct reader_iter *iter, struct str *ret_value);
 
 /* The next member of an object, its key still with quotes and escapes; false at its end. */
-bool json_next_member(struct json_iter *iter, struct str *ret_key, struct str *ret_value);
+bool reader_next_member(struct reader_iter *iter, struct str *ret_key, struct str *ret_value);
 
 /* Number of items of an array or members of an object, cut at UINT32_MAX. */
-uint32_t json_count(struct str container);
+uint32_t reader_count(struct str container);
 
 /* Keys are compared in this room; a longer key with escapes in it equals no known name. */
-#define JSON_KEY_MAX 512
+#define READER_KEY_MAX 512
 
 /* The text of a key: a slice of it when there is no escape, else decoded into `buffer`. An escaped key
  * that is too long gives data NULL. */
-struct str json_key(struct str key, char buffer[JSON_KEY_MAX]);
+struct str reader_key(struct str key, char buffer[READER_KEY_MAX]);
 
 /* The value of the last member called exactly `name`; false when it is missing or null. For maps, whose
  * keys are data. */
-bool json_find(struct str object, const char *name, struct str *ret_value);
+bool reader_find(struct str object, const char *name, struct str *ret_value);
 
 /* ---- fields of a struct ---- */
 
 /* One field that a decoder knows. */
-struct json_field {
+struct reader_field {
     const char *name;
     struct str value; /* data NULL when missing or null */
 };
 
 /* An array of fields with its length, as two arguments. */
-#define JSON_FIELDS(fields) (fields), (uint32_t)(sizeof(fields) / sizeof((fields)[0]))
+#define READER_FIELDS(fields) (fields), (uint32_t)(sizeof(fields) / sizeof((fields)[0]))
 
 /* Find known fields of an object as Go does: letter case does not matter (ASCII), the last member wins,
  * null is missing. A missing object (data NULL) has no fields; another type is an error. */
-int json_object(struct str value, struct json_field *fields, uint32_t count, struct error *err);
+int reader_object(struct str value, struct reader_field *fields, uint32_t count, struct error *err);
 
-/* json_object() on a field's value; the path in an error begins with the field's name. So it does in
+/* reader_object() on a field's value; the path in an error begins with the field's name. So it does in
  * every function below. A missing field leaves *ret as it is and is no error. */
-int json_field_object(const struct json_field *field, struct json_field *fields, uint32_t count,
+int reader_field_object(const struct reader_field *field, struct reader_field *fields, uint32_t count,
                       struct error *err);
 
 /* Check that the field is an array, if it is there, and give its number of items. */
-int json_field_array(const struct json_field *field, uint32_t *ret_count, struct error *err);
+int reader_field_array(const struct reader_field *field, uint32_t *ret_count, struct error *err);
 
 /* Text of a string field. */
-int json_field_string(const struct json_field *field, struct arena *mem, struct str *ret,
+int reader_field_string(const struct reader_field *field, struct arena *mem, struct str *ret,
                       struct error *err);
 
 /* An integer field from min to max; a fraction or exponent is refused, as Go does. */
-int json_field_int(const struct json_field *field, int64_t min, int64_t max, int64_t *ret,
+int reader_field_int(const struct reader_field *field, int64_t min, int64_t max, int64_t *ret,
                    struct error *err);
 
 /* A boolean field. */
-int json_field_bool(const struct json_field *field, bool *ret, struct error *err);
+int reader_field_bool(const struct reader_field *field, bool *ret, struct error *err);
 
 /* Text of a string value; escapes decoded, a lone surrogate becomes U+FFFD. -EINVAL when it is not a
  * string. */
-int json_string(struct str value, struct arena *mem, struct str *ret, struct error *err);
+int reader_string(struct str value, struct arena *mem, struct str *ret, struct error *err);
 
 /* A Kubernetes quantity, quoted or as a number, as a whole number; null is 0. */
-int json_quantity(struct str value, int64_t *ret, struct error *err);
+int reader_quantity(struct str value, int64_t *ret, struct error *err);
 
-/* ---- errors and output ---- */
+/* ---- errors ---- */
 
 /* Put one printf step of the path before the sentence in `err`; returns its code. A "." joins it unless
  * the sentence goes on with ':' or '['. */
-int json_at(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int reader_at(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The innermost sentence of a wrong value: -EINVAL. */
-int json_bad(struct error *err, const char *sentence);
+int reader_bad(struct error *err, const char *sentence);
 
 /* Out of memory: -ENOMEM. */
-int json_no_memory(struct error *err);
-
-/* Append `text` as a JSON string in which every byte that is not UTF-8 is replaced by U+FFFD. For
- * sentences that may have been cut inside a character. */
-void json_write_text(struct strbuf *out, struct str text);
+int reader_no_memory(struct error *err);
 
 #endif
