@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The daemon: build the parts, start them, wait for signals, stop. */
+#include "base/log.h"
+#include "base/metrics.h"
+#include "cmd/embedded_routes.h"
+#include "cmd/flags.h"
+#include "cmd/version.h"
+#include "config/config.h"
+#include "embed/cluster.h"
+#include "http/handlers.h"
+#include "http/server.h"
+#include "sched/sched.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Exit status; documented in --help. */
+enum { EXIT_CLEAN = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct extender {
+    struct flags flags;
+    struct config config; /* in effect */
+    struct cache *cache;
+    struct cluster *cluster;
+    struct sched sched;
+    struct http_app app;
+    struct http_app_paths paths;
+    struct http_route routes[HTTP_APP_ROUTES_MAX + EMBEDDED_ROUTES_MAX];
+    struct http_server *server;
+};
+
+/* ---- settings ---- */
+
+static enum unknown_pods unknown_pods(const struct config *config)
+{
+    return config->unknown_pods == CONFIG_UNKNOWN_PODS_IGNORE ? UNKNOWN_PODS_IGNORE
+                                                              : UNKNOWN_PODS_CLOSE;
+}
+
+static enum http_per_card per_card(const struct config *config)
+{
+    switch (config->metrics.per_card) {
+    case CONFIG_PER_CARD_ON:
+        return HTTP_PER_CARD_ON;
+    case CONFIG_PER_CARD_OFF:
+        return HTTP_PER_CARD_OFF;
+    case CONFIG_PER_CARD_AUTO:
+        break;
+    }
+    return HTTP_PER_CARD_AUTO;
+}
+
+/* Take over what may change while running. The names of policies were checked with the configuration. */
+static void apply_settings(struct extender *extender, const struct config *config)
+{
+    log_set_verbosity((int)config->log.verbosity);
+    cache_set_unknown_pods(extender->cache, unknown_pods(config));
+    atomic_store(&extender->sched.device_policy,
+                 device_policy_find(str_from(config->policy.device)));
+    atomic_store(&extender->sched.node_policy, node_policy_find(str_from(config->policy.node)));
+    atomic_store(&extender->app.debug_remote, config->debug.remote);
+    atomic_store(&extender->app.per_card, (int)per_card(config));
+    atomic_store(&extender->app.per_card_max_nodes, (uint32_t)config->metrics.per_card_max_nodes);
+
+    extender->config.policy = config->policy;
+    extender->config.unknown_pods = config->unknown_pods;
+    extender->config.metrics = config->metrics;
+    extender->config.debug = config->debug;
+    extender->config.log = config->log;
+}
+
+/* One log line for each line of `lines`. */
+static void log_lines(enum log_severity severity, const char *message, const char *key,
+                      const struct strbuf *lines)
+{
+    const char *line = lines->data;
+    const char *end = lines->len > 0 ? line + lines->len : line;
+    while (line < end) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        struct str text = {line, (size_t)((newline != NULL ? newline : end) - line)};
+        log_write(severity, __FILE_NAME__, __LINE__, message, &LOG_STR(key, text), 1);
+        line += text.len + 1;
+    }
+}
+
+static void reload(struct extender *extender)
+{
+    struct config wanted;
+    struct strbuf lines = {0};
+    bool valid = flags_load_config(&extender->flags, &wanted, &lines) == 0;
+    metrics_add(METRIC_CONFIG_RELOADS, valid ? 0 : 1, 1);
+    if (!valid) {
+        log_lines(LOG_ERROR, "Configuration invalid, the old one stays", "problem", &lines);
+        strbuf_done(&lines);
+        return;
+    }
+    strbuf_done(&lines);
+    config_restart_keys(&extender->config, &wanted, &lines);
+    log_lines(LOG_WARNING, "Changed key needs a restart", "key", &lines);
+    strbuf_done(&lines);
+    apply_settings(extender, &wanted);
+    log_info(0, "Configuration reloaded", LOG_TEXT("devicePolicy", wanted.policy.device),
+             LOG_TEXT("nodePolicy", wanted.policy.node), LOG_INT("verbosity", log_verbosity()));
+}
+
+/* ---- signals ---- */
+
+/* Signals that end the daemon, and HUP. One that was ignored when we were started stays ignored, as for
+ * a background job of a shell. */
+static sigset_t blocked_signals(void)
+{
+    static const int wanted[] = {SIGTERM, SIGINT, SIGHUP};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        struct sigaction action;
+        if (sigaction(wanted[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&set, wanted[i]);
+    }
+    return set;
+}
+
+/* Returns the signal that asks to stop. */
+static int wait_for_stop(struct extender *extender, const sigset_t *signals)
+{
+    for (;;) {
+        int number;
+        if (sigwait(signals, &number) != 0)
+            continue;
+        if (number != SIGHUP)
+            return number;
+        reload(extender);
+    }
+}
+
+static void exit_at_once(int number)
+{
+    (void)number;
+    _exit(EXIT_FAILED);
+}
+
+/* From now on a signal does not wait for the drain. */
+static void arm_second_signal(const sigset_t *signals)
+{
+    static const int ending[] = {SIGTERM, SIGINT};
+    sigset_t unblock;
+    sigemptyset(&unblock);
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+        if (sigismember(signals, ending[i]) != 1)
+            continue;
+        struct sigaction action = {.sa_handler = exit_at_once};
+        sigaction(ending[i], &action, NULL);
+        sigaddset(&unblock, ending[i]);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &unblock, NULL);
+}
+
+/* ---- start and stop ---- */
+
+static int build(struct extender *extender, struct error *err)
+{
+    const struct config *config = &extender->config;
+    if (config->embedded.manifests[0] == '\0')
+        return error_set(err, -EINVAL,
+                         "there is no cluster to serve: set embedded.manifests or give "
+                         "--embedded-manifests PATH");
+    extender->cache = cache_new(unknown_pods(config));
+    extender->cluster = cluster_new();
+    if (extender->cache == NULL || extender->cluster == NULL)
+        return error_set(err, -ENOMEM, "out of memory");
+    sched_init(&extender->sched, extender->cache, clock_system(), cluster_port(extender->cluster),
+               device_policy_find(str_from(config->policy.device)),
+               node_policy_find(str_from(config->policy.node)));
+    cluster_attach(extender->cluster, &extender->sched);
+    extender->app.sched = &extender->sched;
+    extender->app.limits = codec_default_limits;
+    extender->app.limits.nesting = (uint32_t)config->server.max_nesting;
+    extender->app.limits.nodes = (uint32_t)config->server.max_nodes;
+    apply_settings(extender, config);
+    return 0;
+}
+
+static int load_cluster(struct extender *extender, struct error *err)
+{
+    uint32_t objects;
+    const char *path = extender->config.embedded.manifests;
+    int result = cluster_load(extender->cluster, path, &objects, err);
+    if (result < 0)
+        return error_wrap(err, "embedded.manifests");
+    log_info(0, "Embedded cluster loaded", LOG_TEXT("path", path), LOG_INT("objects", objects));
+    sched_set_synced(&extender->sched, true);
+    return 0;
+}
+
+static int serve(struct extender *extender, struct error *err)
+{
+    const struct config *config = &extender->config;
+    uint32_t count = http_app_routes(&extender->app, config->server.url_prefix, &extender->paths,
+                                     extender->routes);
+    count += embedded_routes(extender->cluster, extender->routes + count);
+    struct http_options options = {
+        .address = config->server.address,
+        .port = (uint16_t)config->server.port,
+        .max_body_bytes = (uint64_t)config->server.max_body_bytes,
+        .max_connections = (uint32_t)config->server.max_connections,
+        .max_connections_per_client = (uint32_t)config->server.max_connections_per_client,
+        .idle_timeout_ms = (uint32_t)config->server.idle_timeout_ms,
+        .request_timeout_ms = (uint32_t)config->server.request_timeout_ms,
+        .routes = extender->routes,
+        .route_count = count,
+    };
+    int result = http_server_start(&options, &extender->server, err);
+    if (result == 0)
+        log_info(0, "Listening", LOG_TEXT("address", options.address),
+                 LOG_INT("port", http_server_port(extender->server)));
+    return result;
+}
+
+static int start(struct extender *extender, struct error *err)
+{
+    log_info(0, "Starting", LOG_TEXT("version", version_number()),
+             LOG_TEXT("commit", version_commit()),
+             LOG_TEXT("devicePolicy", extender->config.policy.device),
+             LOG_TEXT("nodePolicy", extender->config.policy.node));
+    int result = build(extender, err);
+    if (result == 0)
+        result = load_cluster(extender, err);
+    if (result == 0)
+        result = serve(extender, err);
+    return result;
+}
+
+static void free_parts(struct extender *extender)
+{
+    cluster_free(extender->cluster);
+    cache_free(extender->cache);
+}
+
+static int stop(struct extender *extender)
+{
+    atomic_store(&extender->app.draining, true);
+    unsigned left = http_server_stop(extender->server, extender->config.server.drain_timeout_ms);
+    if (left > 0) {
+        /* Their threads may still use every part. */
+        log_error("Stopped with requests unanswered", LOG_INT("requests", left));
+        _exit(EXIT_FAILED);
+    }
+    free_parts(extender);
+    log_info(0, "Stopped", LOG_INT("exitStatus", EXIT_CLEAN));
+    return EXIT_CLEAN;
+}
+
+static int run(struct extender *extender)
+{
+    sigset_t signals = blocked_signals();
+    struct error err = {0};
+    /* Every thread inherits the mask: signals come to wait_for_stop() alone. */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    log_set_verbosity((int)extender->config.log.verbosity);
+    if (start(extender, &err) < 0) {
+        log_error("Cannot start", LOG_TEXT("err", err.text));
+        free_parts(extender);
+        return EXIT_FAILED;
+    }
+    int number = wait_for_stop(extender, &signals);
+    arm_second_signal(&signals);
+    log_info(0, "Stopping", LOG_TEXT("signal", number == SIGINT ? "INT" : "TERM"),
+             LOG_INT("drainTimeoutMs", extender->config.server.drain_timeout_ms));
+    return stop(extender);
+}
+
+/* ---- the other actions ---- */
+
+static int print(struct strbuf *text)
+{
+    bool written = !text->failed && fwrite(text->data, 1, text->len, stdout) == text->len &&
+                   fflush(stdout) == 0;
+    strbuf_done(text);
+    return written ? EXIT_CLEAN : EXIT_FAILED;
+}
+
+static int print_version(void)
+{
+    const char *commit = version_commit();
+    printf("deviceshare-extender %s%s%s%s\n", version_number(), commit[0] != '\0' ? " (" : "",
+           commit, commit[0] != '\0' ? ")" : "");
+    return EXIT_CLEAN;
+}
+
+static int act_on_config(struct extender *extender)
+{
+    struct strbuf text = {0};
+    if (flags_load_config(&extender->flags, &extender->config, &text) < 0) {
+        fputs(text.data != NULL ? text.data : "out of memory\n", stderr);
+        strbuf_done(&text);
+        return EXIT_USAGE;
+    }
+    strbuf_done(&text);
+    switch (extender->flags.action) {
+    case FLAGS_VALIDATE_CONFIG:
+        puts("the configuration is valid");
+        return EXIT_CLEAN;
+    case FLAGS_PRINT_CONFIG:
+        config_print(&extender->config, &text);
+        return print(&text);
+    default:
+        return run(extender);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct extender extender;
+    struct strbuf text = {0};
+    if (flags_parse(argc, argv, &extender.flags) < 0)
+        return EXIT_USAGE;
+    switch (extender.flags.action) {
+    case FLAGS_HELP:
+        flags_print_help();
+        return EXIT_CLEAN;
+    case FLAGS_VERSION:
+        return print_version();
+    case FLAGS_PRINT_CONFIG_REFERENCE:
+        config_print_reference(&text);
+        return print(&text);
+    default:
+        return act_on_config(&extender);
+    }
+}
