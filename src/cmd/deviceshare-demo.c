@@ -203,29 +203,32 @@ static int read_cluster(struct demo *demo, struct error *err)
     return result;
 }
 
+/* Copy the place of `now` to its row. */
+static int take_place(struct demo *demo, const struct pod *now, struct error *err)
+{
+    for (uint32_t i = 0; i < demo->row_count; i++) {
+        struct row *row = &demo->rows[i];
+        if (!str_eq(row->pod.id.uid, now->id.uid))
+            continue;
+        struct share *shares = arena_alloc(&demo->mem, now->share_count, sizeof(*shares));
+        row->node = arena_str(&demo->mem, now->node_name);
+        if (shares == NULL || row->node.data == NULL)
+            return no_memory(err);
+        if (now->share_count > 0)
+            memcpy(shares, now->shares, now->share_count * sizeof(*shares));
+        row->pod.shares = shares;
+        row->pod.share_count = now->share_count;
+    }
+    return 0;
+}
+
 /* Where the pods are now and on which cards, as the cluster has it. */
 static int read_places(struct demo *demo, struct error *err)
 {
     struct demo now = {.client = demo->client};
     int result = read_cluster(&now, err);
-    for (uint32_t i = 0; result == 0 && i < now.row_count; i++) {
-        for (uint32_t j = 0; j < demo->row_count; j++) {
-            struct row *row = &demo->rows[j];
-            if (!str_eq(row->pod.id.uid, now.rows[i].pod.id.uid))
-                continue;
-            struct pod *pod = &now.rows[i].pod;
-            struct share *shares = arena_alloc(&demo->mem, pod->share_count, sizeof(*shares));
-            row->node = arena_str(&demo->mem, pod->node_name);
-            if (shares == NULL || row->node.data == NULL) {
-                result = no_memory(err);
-                break;
-            }
-            if (pod->share_count > 0)
-                memcpy(shares, pod->shares, pod->share_count * sizeof(*shares));
-            row->pod.shares = shares;
-            row->pod.share_count = pod->share_count;
-        }
-    }
+    for (uint32_t i = 0; result == 0 && i < now.row_count; i++)
+        result = take_place(demo, &now.rows[i].pod, err);
     arena_done(&now.mem);
     return result;
 }
@@ -317,7 +320,7 @@ static void print_table(const struct table *table)
 
 static int run(struct demo *demo, struct error *err)
 {
-    struct table table;
+    struct table table = {0};
     int result = read_cluster(demo, err);
     for (uint32_t i = 0; result == 0 && i < demo->row_count; i++) {
         struct row *row = &demo->rows[i];
