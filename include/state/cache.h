@@ -76,6 +76,18 @@ int cache_pod_set(struct cache *cache, const struct pod *pod, const struct pod_r
 /* A pod is gone. Unknown UIDs are fine. */
 void cache_pod_remove(struct cache *cache, struct str uid);
 
+/* ---- relists: what a complete list does not name is gone ---- */
+
+enum cache_listed { CACHE_NODES, CACHE_DEVICES, CACHE_PODS };
+
+/* A list of this kind begins: objects set from now on carry the mark that is returned. */
+uint32_t cache_list_begin(struct cache *cache, enum cache_listed kind);
+
+/* The list is complete: remove every object of the kind that was not set since its mark was given, as if
+ * its own removal event had come. Pods keep the rule that a finished or deleted pod gives its cards back.
+ * The lock is held for a slice of the objects at a time. Returns the number removed. */
+uint32_t cache_list_end(struct cache *cache, enum cache_listed kind, uint32_t mark);
+
 /* ---- questions ---- */
 
 enum pod_match {

@@ -26,6 +26,7 @@ struct pod_record {
     enum annotation_state annotation; /* of the annotation taken; ANNOTATION_READ for our own plan */
     int32_t priority;
     uint32_t scan_epoch; /* last question that named this pod */
+    uint32_t mark;       /* last list that named it, see cache_list_begin */
     struct pod_request request;
     uint32_t share_count;
     struct share *shares;  /* as taken from the annotation, or our plan; sorted, unique */
@@ -42,6 +43,7 @@ struct node {
     struct pod_record *pods; /* that have their place here */
     uint32_t unknown_pods;   /* of them, with CHARGE_UNKNOWN */
     uint32_t scan_epoch;     /* last scan that named this node */
+    uint32_t node_mark, devices_mark; /* last lists that named the Node and the Device object */
 };
 
 struct cache {
@@ -59,6 +61,7 @@ struct cache {
     uint32_t pod_slots, pod_capacity, free_pod_count;
 
     uint32_t scan_epoch;
+    uint32_t marks[CACHE_PODS + 1]; /* of the list begun last, by kind */
     struct {
         struct cache_counts view; /* kept up to date but for closed_nodes, a question of configuration */
         uint32_t nodes_with_unknown;
@@ -92,6 +95,11 @@ struct pod_record *cache_pod_lookup_locked(const struct cache *cache, struct str
 
 /* The slot of a node, made when missing; NODE_NONE when memory ends. */
 uint32_t cache_node_ensure_locked(struct cache *cache, struct str name);
+
+/* Remove what an event removes. */
+void cache_node_drop_locked(struct cache *cache, uint32_t slot);
+void cache_devices_drop_locked(struct cache *cache, uint32_t slot);
+void cache_pod_drop_locked(struct cache *cache, struct pod_record *pod);
 
 /* Free the slot if nothing is known of the node any more. */
 void cache_node_tidy_locked(struct cache *cache, uint32_t slot);

@@ -119,23 +119,30 @@ int cache_node_set(struct cache *cache, struct str name)
 {
     pthread_mutex_lock(&cache->mutex);
     uint32_t slot = cache_node_ensure_locked(cache, name);
-    if (slot != NODE_NONE && !cache->nodes[slot].has_node) {
+    if (slot != NODE_NONE) {
+        cache->nodes[slot].node_mark = cache->marks[CACHE_NODES];
+        cache->counts.view.nodes += !cache->nodes[slot].has_node;
         cache->nodes[slot].has_node = true;
-        cache->counts.view.nodes++;
     }
     pthread_mutex_unlock(&cache->mutex);
     return slot != NODE_NONE ? 0 : -ENOMEM;
+}
+
+void cache_node_drop_locked(struct cache *cache, uint32_t slot)
+{
+    if (!cache->nodes[slot].has_node)
+        return;
+    cache->nodes[slot].has_node = false;
+    cache->counts.view.nodes--;
+    cache_node_tidy_locked(cache, slot);
 }
 
 void cache_node_remove(struct cache *cache, struct str name)
 {
     pthread_mutex_lock(&cache->mutex);
     uint32_t slot = cache_node_find_locked(cache, name);
-    if (slot != MAP_NONE && cache->nodes[slot].has_node) {
-        cache->nodes[slot].has_node = false;
-        cache->counts.view.nodes--;
-        cache_node_tidy_locked(cache, slot);
-    }
+    if (slot != MAP_NONE)
+        cache_node_drop_locked(cache, slot);
     pthread_mutex_unlock(&cache->mutex);
 }
 
@@ -249,10 +256,9 @@ static int devices_set_locked(struct cache *cache, struct str name, const struct
         return -ENOMEM;
     }
     replace_rows(cache, node, range, ids, inventory, order);
-    if (!node->has_devices) {
-        node->has_devices = true;
-        cache->counts.view.device_nodes++;
-    }
+    node->devices_mark = cache->marks[CACHE_DEVICES];
+    cache->counts.view.device_nodes += !node->has_devices;
+    node->has_devices = true;
     return 0;
 }
 
@@ -277,18 +283,24 @@ int cache_devices_set(struct cache *cache, struct str node, const struct invento
     return 0;
 }
 
-void cache_devices_remove(struct cache *cache, struct str name)
+void cache_devices_drop_locked(struct cache *cache, uint32_t slot)
 {
     static const struct inventory nothing = {0};
+    struct node *node = &cache->nodes[slot];
+    if (!node->has_devices)
+        return;
+    replace_rows(cache, node, (struct card_range){0}, NULL, &nothing, NULL);
+    node->has_devices = false;
+    cache->counts.view.device_nodes--;
+    cache_node_tidy_locked(cache, slot);
+}
+
+void cache_devices_remove(struct cache *cache, struct str name)
+{
     pthread_mutex_lock(&cache->mutex);
     uint32_t slot = cache_node_find_locked(cache, name);
-    if (slot != MAP_NONE && cache->nodes[slot].has_devices) {
-        struct node *node = &cache->nodes[slot];
-        replace_rows(cache, node, (struct card_range){0}, NULL, &nothing, NULL);
-        node->has_devices = false;
-        cache->counts.view.device_nodes--;
-        cache_node_tidy_locked(cache, slot);
-    }
+    if (slot != MAP_NONE)
+        cache_devices_drop_locked(cache, slot);
     pthread_mutex_unlock(&cache->mutex);
 }
 

@@ -94,6 +94,13 @@ static void release(struct cache *cache, struct pod_record *pod)
     cache_set_state_locked(cache, pod, BOOKING_NONE);
 }
 
+void cache_pod_drop_locked(struct cache *cache, struct pod_record *pod)
+{
+    assert(booking_next(pod->state, BOOKING_GONE).next == BOOKING_NONE);
+    release(cache, pod);
+    record_remove(cache, pod);
+}
+
 /* ---- pod events ---- */
 
 static enum booking_event event_of(const struct cache *cache, const struct pod_record *record,
@@ -204,6 +211,7 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
             return -ENOMEM;
     }
     record->priority = pod->priority;
+    record->mark = cache->marks[CACHE_PODS];
     if (record->state == BOOKING_NONE) {
         /* Device requests of a pod are immutable, and a booking must not change under its charges. */
         record->request_invalid = request == NULL;
@@ -233,12 +241,8 @@ void cache_pod_remove(struct cache *cache, struct str uid)
 {
     pthread_mutex_lock(&cache->mutex);
     struct pod_record *record = cache_pod_lookup_locked(cache, uid);
-    if (record != NULL) {
-        struct booking_step step = booking_next(record->state, BOOKING_GONE);
-        assert(step.next == BOOKING_NONE);
-        release(cache, record);
-        record_remove(cache, record);
-    }
+    if (record != NULL)
+        cache_pod_drop_locked(cache, record);
     pthread_mutex_unlock(&cache->mutex);
 }
 

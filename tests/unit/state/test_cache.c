@@ -326,6 +326,38 @@ static void test_pod_match(void **state)
     arena_done(&mem);
 }
 
+static void test_what_a_list_does_not_name_is_gone(void **state)
+{
+    (void)state;
+    struct pod_request half = gpus(1, 50);
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct placement placement;
+    add_node("n", 1);
+    add_node("m", 1);
+    see(bound("stays", "n", &share, 1), &half);
+    see(bound("goes", "m", &share, 1), &half);
+    add_pod("booked", &half);
+    assert_int_equal(book("booked", "m", &placement), BOOK_OK);
+
+    uint32_t pods = cache_list_begin(cache, CACHE_PODS);
+    see(bound("stays", "n", &share, 1), &half);
+    add_pod("booked", &half); /* listed as pending: our binding is on its way */
+    assert_int_equal(used("m", 0), 100); /* nothing is dropped before the list is complete */
+    assert_int_equal(cache_list_end(cache, CACHE_PODS, pods), 1);
+    assert_int_equal(used("n", 0), 50);
+    assert_int_equal(used("m", 0), 50);
+
+    uint32_t nodes = cache_list_begin(cache, CACHE_NODES);
+    uint32_t devices = cache_list_begin(cache, CACHE_DEVICES);
+    assert_int_equal(cache_node_set(cache, STR("n")), 0);
+    add_devices("m", 1);
+    assert_int_equal(cache_list_end(cache, CACHE_NODES, nodes), 1);
+    assert_int_equal(cache_list_end(cache, CACHE_DEVICES, devices), 1);
+    assert_int_equal(scan("p", "n", &half), REASON_NO_DEVICE_OBJECT);
+    assert_int_equal(scan("p", "m", &half), REASON_UNKNOWN_NODE);
+    assert_int_equal(used("n", 0), 50);
+}
+
 /* One story, with every allocation in turn failing: the step says so and may be repeated, and the state
  * after the repetition is that of an undisturbed run. */
 static void play(long *ret_failures)
@@ -439,6 +471,7 @@ int main(void)
         CASE(test_candidates_named_twice),
         CASE(test_inventory_out_of_bounds_is_refused),
         CASE(test_pod_match),
+        CASE(test_what_a_list_does_not_name_is_gone),
         CASE(test_memory_ends_at_any_point),
         CASE(test_many_threads),
     };

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state/cache_internal.h"
+
+/* Relists: objects that a complete list did not name went while nobody was watching. */
+
+#define SLICE 256u /* slots looked at while the lock is held once */
+
+uint32_t cache_list_begin(struct cache *cache, enum cache_listed kind)
+{
+    pthread_mutex_lock(&cache->mutex);
+    uint32_t mark = ++cache->marks[kind];
+    pthread_mutex_unlock(&cache->mutex);
+    return mark;
+}
+
+/* Marks count up and wrap; a mark is older when the distance to it is negative. */
+static bool is_older(uint32_t mark, uint32_t than)
+{
+    return (int32_t)(mark - than) < 0;
+}
+
+static bool sweep_node(struct cache *cache, uint32_t slot, uint32_t mark)
+{
+    const struct node *node = &cache->nodes[slot];
+    bool gone = node->has_node && is_older(node->node_mark, mark);
+    if (gone)
+        cache_node_drop_locked(cache, slot);
+    return gone;
+}
+
+static bool sweep_devices(struct cache *cache, uint32_t slot, uint32_t mark)
+{
+    const struct node *node = &cache->nodes[slot];
+    bool gone = node->has_devices && is_older(node->devices_mark, mark);
+    if (gone)
+        cache_devices_drop_locked(cache, slot);
+    return gone;
+}
+
+static bool sweep_pod(struct cache *cache, uint32_t slot, uint32_t mark)
+{
+    struct pod_record *pod = cache->pods[slot];
+    bool gone = pod != NULL && is_older(pod->mark, mark);
+    if (gone)
+        cache_pod_drop_locked(cache, pod);
+    return gone;
+}
+
+uint32_t cache_list_end(struct cache *cache, enum cache_listed kind, uint32_t mark)
+{
+    uint32_t removed = 0, slots = 1;
+    for (uint32_t begin = 0; begin < slots; begin += SLICE) {
+        pthread_mutex_lock(&cache->mutex);
+        slots = kind == CACHE_PODS ? cache->pod_slots : cache->node_slots;
+        for (uint32_t slot = begin; slot < slots && slot < begin + SLICE; slot++)
+            removed += kind == CACHE_NODES     ? sweep_node(cache, slot, mark)
+                       : kind == CACHE_DEVICES ? sweep_devices(cache, slot, mark)
+                                               : sweep_pod(cache, slot, mark);
+        pthread_mutex_unlock(&cache->mutex);
+    }
+    return removed;
+}
