@@ -30,10 +30,15 @@ int log_verbosity(void)
     return atomic_load_explicit(&verbosity_now, memory_order_relaxed);
 }
 
+static bool has_room(const struct log_line *line, size_t len)
+{
+    return !line->cut && line->len + len <= sizeof(line->text) - END_BYTES;
+}
+
 /* Append all of it or, when the line is full, nothing from now on. */
 static void append(struct log_line *line, const char *text, size_t len)
 {
-    if (line->cut || line->len + len > sizeof(line->text) - END_BYTES) {
+    if (!has_room(line, len)) {
         line->cut = true;
         return;
     }
@@ -78,18 +83,24 @@ static void append_quoted(struct log_line *line, struct str value)
     line->len += strlen(end);
 }
 
+/* A field whose value cannot even begin is left out whole. */
 static void append_field(struct log_line *line, const struct log_field *field)
 {
+    char number[24] = "\"";
+    if (field->type == LOG_FIELD_INT)
+        snprintf(number, sizeof(number), "%lld", (long long)field->number);
+    if (!has_room(line, strlen(" =") + strlen(field->key) + strlen(number))) {
+        line->cut = true;
+        return;
+    }
+
     append_text(line, " ");
     append_text(line, field->key);
     append_text(line, "=");
-    if (field->type == LOG_FIELD_STR) {
+    if (field->type == LOG_FIELD_INT)
+        append_text(line, number);
+    else
         append_quoted(line, field->text);
-        return;
-    }
-    char number[24];
-    snprintf(number, sizeof(number), "%lld", (long long)field->number);
-    append_text(line, number);
 }
 
 static void append_header(struct log_line *line, enum log_severity severity, const char *file,

@@ -18,7 +18,8 @@ static bool injected_failure(void)
 
 void *mem_calloc(size_t count, size_t size)
 {
-    if (injected_failure())
+    size_t bytes;
+    if (injected_failure() || __builtin_mul_overflow(count, size, &bytes))
         return NULL;
     return calloc(count > 0 ? count : 1, size > 0 ? size : 1);
 }
