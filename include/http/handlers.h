@@ -25,7 +25,7 @@ struct http_app {
     atomic_bool draining;      /* readyz fails */
     atomic_bool debug_remote;
     atomic_int per_card;       /* enum http_per_card: gauges per card in /metrics */
-    _Atomic uint32_t per_card_max_nodes; /* auto: off above this many nodes */
+    _Atomic uint32_t per_card_max_nodes; /* auto: off above this many device nodes */
 };
 
 #define HTTP_APP_ROUTES_MAX 16

@@ -162,7 +162,7 @@ static bool wants_cards(const struct http_app *app, const struct cache_counts *c
     case HTTP_PER_CARD_OFF:
         return false;
     default:
-        return counts->nodes <= atomic_load(&app->per_card_max_nodes);
+        return counts->device_nodes <= atomic_load(&app->per_card_max_nodes);
     }
 }
 
