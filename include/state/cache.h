@@ -114,7 +114,8 @@ enum pod_match cache_pod_find(struct cache *cache, const struct pod_id *id, stru
                               struct pod_view *ret);
 
 /* Judge candidates for a request: reasons[i] for names[i]. The booking that pod `uid` itself holds is
- * not counted against it. A name given twice is REASON_DUPLICATE the second time. */
+ * not counted against it. A name given twice is REASON_DUPLICATE the second time. A known pod that fits
+ * nowhere is remembered as rejected until it is scanned again, booked or placed. */
 void cache_scan(struct cache *cache, struct str uid, const struct pod_request *request,
                 const struct str *names, uint32_t count, enum reason *reasons);
 
@@ -156,6 +157,34 @@ void cache_confirm(struct cache *cache, struct str uid);
 /* The API server refused the binding, or the pod was read back as not ours: give the cards back. A pod
  * that the watch has seen bound meanwhile keeps its booking. */
 void cache_forget(struct cache *cache, struct str uid);
+
+/* The outcome of a booked pod's binding is unknown since `now_ns`: it waits for somebody to read the pod. */
+void cache_outcome_unknown(struct cache *cache, struct str uid, int64_t now_ns);
+
+/* ---- what waits ---- */
+
+/* A pod that waits, copied into the caller's arena. */
+struct waiting_pod {
+    struct pod_id id;
+    int64_t since_ns; /* its outcome is unknown since; or it was woken last (INT64_MIN: never) */
+};
+
+/* The next booked pod whose binding has an unknown outcome, at or after *cursor (start with 0); moves
+ * *cursor behind it. 1 found, 0 no more, -ENOMEM. */
+int cache_next_unknown(struct cache *cache, uint32_t *cursor, struct arena *mem,
+                       struct waiting_pod *ret);
+
+/* The next pod that the last scan for it rejected everywhere although its request is valid, and that would
+ * now fit on some node. Same results. Each node is judged under a lock of its own. */
+int cache_next_wakeable(struct cache *cache, uint32_t *cursor, struct arena *mem,
+                        struct waiting_pod *ret);
+
+/* The pod was woken at `now_ns`. */
+void cache_woken(struct cache *cache, struct str uid, int64_t now_ns);
+
+/* A number that changes whenever something on our side may have made room: cards came, grew or recovered, a
+ * booking was given back, a node opened. Equal numbers: no rejected pod can fit that did not before. */
+uint64_t cache_gains(struct cache *cache);
 
 /* ---- views for people and tests ---- */
 

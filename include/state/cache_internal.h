@@ -22,11 +22,14 @@ struct pod_record {
     bool confirmed;
     bool drifted; /* the annotation seen last differs from the one taken */
     bool request_invalid; /* request is then zero and says nothing */
+    bool unknown_outcome; /* booked, and nobody knows whether the binding happened */
+    bool rejected;        /* no place, and the last scan found none */
     enum charge_trust trust;
     enum annotation_state annotation; /* of the annotation taken; ANNOTATION_READ for our own plan */
     int32_t priority;
     uint32_t scan_epoch; /* last question that named this pod */
     uint32_t mark;       /* last list that named it, see cache_list_begin */
+    int64_t unknown_since_ns, woken_ns;
     struct pod_request request;
     uint32_t share_count;
     struct share *shares;  /* as taken from the annotation, or our plan; sorted, unique */
@@ -67,6 +70,7 @@ struct cache {
         uint32_t nodes_with_unknown;
         uint32_t node_slots_free;
     } counts;
+    uint64_t gains;
 };
 
 /* A node's cards, copied: to be changed at will, or read without the lock. */
@@ -121,6 +125,10 @@ void cache_unplace_locked(struct cache *cache, struct pod_record *pod);
 /* Take the charges of a placed pod off the cards (not its place), and put them on again, computed anew. */
 void cache_uncharge_locked(struct cache *cache, struct pod_record *pod);
 void cache_charge_locked(struct cache *cache, struct pod_record *pod);
+
+/* The verdict on a node, `self`'s (may be NULL) own booking there not counted. */
+enum reason cache_judge_locked(const struct cache *cache, uint32_t slot,
+                               const struct pod_request *request, const struct pod_record *self);
 
 /* Move the pod to a booking state, keeping the counters right. */
 void cache_set_state_locked(struct cache *cache, struct pod_record *pod, enum booking_state state);

@@ -49,6 +49,7 @@ void cache_set_unknown_pods(struct cache *cache, enum unknown_pods unknown_pods)
 {
     pthread_mutex_lock(&cache->mutex);
     cache->unknown_pods = unknown_pods;
+    cache->gains++;
     pthread_mutex_unlock(&cache->mutex);
 }
 
@@ -122,6 +123,7 @@ int cache_node_set(struct cache *cache, struct str name)
     if (slot != NODE_NONE) {
         cache->nodes[slot].node_mark = cache->marks[CACHE_NODES];
         cache->counts.view.nodes += !cache->nodes[slot].has_node;
+        cache->gains += !cache->nodes[slot].has_node;
         cache->nodes[slot].has_node = true;
     }
     pthread_mutex_unlock(&cache->mutex);
@@ -239,6 +241,7 @@ static void replace_rows(struct cache *cache, struct node *node, struct card_ran
     memset(node->count, 0, sizeof node->count);
     fill_rows(node, inventory, order);
     cache->counts.view.cards += card_count(node);
+    cache->gains++;
     for (struct pod_record *pod = node->pods; pod != NULL; pod = pod->next)
         cache_charge_locked(cache, pod);
 }
@@ -379,6 +382,7 @@ void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t sl
     if (pod->next != NULL)
         pod->next->link = &pod->next;
     node->pods = pod;
+    pod->rejected = false;
     cache_charge_locked(cache, pod);
 }
 
@@ -394,7 +398,8 @@ void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
     pod->link = NULL;
     pod->next = NULL;
     pod->node = NODE_NONE;
-    pod->confirmed = false;
+    pod->confirmed = pod->unknown_outcome = false;
+    cache->gains++;
     pod->annotation = ANNOTATION_ABSENT;
     pod->share_count = 0;
     mem_free(pod->shares);

@@ -34,6 +34,7 @@ static struct pod_record *record_new(const struct pod_id *id)
     text = copy_text(text, id->ns, &pod->ns);
     copy_text(text, id->name, &pod->name);
     pod->node = NODE_NONE;
+    pod->woken_ns = INT64_MIN;
     return pod;
 }
 
@@ -333,6 +334,8 @@ void cache_confirm(struct cache *cache, struct str uid)
     struct pod_record *record = cache_pod_lookup_locked(cache, uid);
     if (record != NULL && record->state == BOOKING_BOOKED)
         record->confirmed = true;
+    if (record != NULL)
+        record->unknown_outcome = false;
     pthread_mutex_unlock(&cache->mutex);
 }
 

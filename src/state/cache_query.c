@@ -81,8 +81,8 @@ static enum reason verdict_without(const struct cache *cache, const struct node 
 
 /* The verdict on a known node, `self`'s own booking there not counted. What can never be is said before
  * what may pass. */
-static enum reason judge(struct cache *cache, uint32_t slot, const struct pod_request *request,
-                         struct pod_record *self)
+enum reason cache_judge_locked(const struct cache *cache, uint32_t slot,
+                               const struct pod_request *request, const struct pod_record *self)
 {
     const struct node *node = &cache->nodes[slot];
     if (!node->has_node)
@@ -114,8 +114,8 @@ void cache_scan(struct cache *cache, struct str uid, const struct pod_request *r
 {
     pthread_mutex_lock(&cache->mutex);
     struct pod_record *self = cache_pod_lookup_locked(cache, uid);
-    uint32_t epoch = next_epoch(cache);
-    uint32_t last = 0;
+    uint32_t epoch = next_epoch(cache), last = 0;
+    bool fits = false;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = find_next(cache, names[i], &last);
         if (slot == MAP_NONE) {
@@ -124,9 +124,12 @@ void cache_scan(struct cache *cache, struct str uid, const struct pod_request *r
             reasons[i] = REASON_DUPLICATE;
         } else {
             cache->nodes[slot].scan_epoch = epoch;
-            reasons[i] = judge(cache, slot, request, self);
+            reasons[i] = cache_judge_locked(cache, slot, request, self);
+            fits |= reasons[i] == REASON_FITS;
         }
     }
+    if (self != NULL)
+        self->rejected = !fits && self->state == BOOKING_NONE;
     pthread_mutex_unlock(&cache->mutex);
 }
 
