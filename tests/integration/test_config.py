@@ -70,13 +70,18 @@ def test_missing_config_file(tmp_path):
     assert "absent.yaml" in done.stderr
 
 
+def values(printed):
+    """The set of `key: value` of a printed configuration, without quotes."""
+    return {line.strip().replace('"', "") for line in printed.splitlines()}
+
+
 def test_print_config_reads_back(config, tmp_path):
     text = ("server:\n  port: 1234\n  urlPrefix: /v1\n  idleTimeout: 2m\n"
             "policy:\n  device: binpack\nunknownPods: ignore\nmetrics:\n  perCard: off\n")
     printed = run("--print-config", "--config", config(text))
     assert printed.returncode == 0
-    for key in ("port: 1234", "urlPrefix: /v1", "device: binpack", "unknownPods: ignore"):
-        assert key in printed.stdout
+    assert values(printed.stdout) >= {"port: 1234", "urlPrefix: /v1", "device: binpack",
+                                      "unknownPods: ignore"}
     again = tmp_path / "again.yaml"
     again.write_text(printed.stdout)
     reprinted = run("--print-config", "--config", again)
@@ -86,9 +91,8 @@ def test_print_config_reads_back(config, tmp_path):
 def test_flags_win_over_the_file(config):
     printed = run("--print-config", "--config", config("server:\n  port: 1234\n"), "--port", "99",
                   "--v", "4", "--bind-address", "::1", "--embedded-manifests", "/some/where")
-    for line in ("port: 99", "verbosity: 4", "manifests: /some/where"):
-        assert line in printed.stdout
-    assert re.search(r"address: [\"']?::1", printed.stdout)
+    assert values(printed.stdout) >= {"port: 99", "verbosity: 4", "manifests: /some/where",
+                                      "address: ::1"}
 
 
 def test_print_config_reference():
