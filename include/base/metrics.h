@@ -33,6 +33,8 @@
       "edited|moved|unbound|inconsistent|unreadable|missing")                                      \
     X(METRIC_BAD_OBJECTS, "deviceshare_bad_objects_total",                                         \
       "API objects that could not be read, by kind.", "kind", "node|device|pod")                   \
+    X(METRIC_WAKES, "deviceshare_pods_woken_total",                                                \
+      "Rejected pods that were woken because something made room.", "", "")                        \
     X(METRIC_HTTP_RESPONSES, "deviceshare_http_responses_total",                                   \
       "HTTP answers by status class.", "code", "2xx|4xx|5xx")                                      \
     X(METRIC_CONFIG_RELOADS, "deviceshare_config_reloads_total",                                   \

@@ -30,6 +30,9 @@ struct port {
                    struct error *err);
     /* POST the binding. err is filled for the last two outcomes. */
     enum bind_outcome (*bind_pod)(void *self, const struct binding *binding, struct error *err);
+    /* Make kube-scheduler try a pod again that it put aside: a change of the pod's annotations does. May be
+     * NULL where nobody sleeps. */
+    int (*wake_pod)(void *self, const struct pod_id *id, struct error *err);
     void *self;
 };
 

@@ -26,7 +26,8 @@ struct sched {
     struct port port;
     _Atomic(const struct device_policy *) device_policy;
     _Atomic(const struct node_policy *) node_policy;
-    atomic_bool synced; /* nodes, devices and pods are listed: verbs may answer */
+    atomic_bool synced;  /* nodes, devices and pods are listed: verbs may answer */
+    atomic_bool leading; /* this process may decide; true from the start where there is no election */
 };
 
 /* Set up over parts that outlive it. Not synced yet. */
@@ -36,23 +37,29 @@ void sched_init(struct sched *sched, struct cache *cache, struct clock clock, st
 /* First lists complete (or lost again): from now on verbs decide. */
 void sched_set_synced(struct sched *sched, bool synced);
 
+/* This process leads, or does not any more. */
+void sched_set_leading(struct sched *sched, bool leading);
+
+/* May verbs decide now? 0, -EAGAIN not synced, -EPERM another replica leads. */
+int sched_ready(const struct sched *sched, struct error *err);
+
 /* Which candidates can take the pod. An invalid request is an answer (every node REASON_INVALID), not an
- * error. Errors: -EAGAIN not synced; -ESTALE the body's request is not that of the stored pod; -ENOMEM. */
+ * error. Errors: those of sched_ready; -ESTALE the body's request is not that of the stored pod; -ENOMEM. */
 int sched_filter(struct sched *sched, const struct candidates_call *call, struct arena *mem,
                  struct filter_answer *ret, struct error *err);
 
-/* Scores 0..10 of the candidates by the node policy; all 10 for a pod without devices, with an invalid
- * request or while not synced. -ENOMEM only. */
+/* Scores 0..10 of the candidates by the node policy; all 10 for a pod without devices or with an invalid
+ * request. Errors: those of sched_ready, which the caller answers with an empty list; -ENOMEM. */
 int sched_prioritize(struct sched *sched, const struct candidates_call *call, struct arena *mem,
                      struct prioritize_answer *ret, struct error *err);
 
-/* Keep the candidates on which the pod fits once their victims' bookings are given back. While not synced
- * or for an invalid request none is kept. -ENOMEM only. */
+/* Keep the candidates on which the pod fits once their victims' bookings are given back; none for an
+ * invalid request. Errors: those of sched_ready, which the caller answers with an empty map; -ENOMEM. */
 int sched_preempt(struct sched *sched, const struct preempt_call *call, struct arena *mem,
                   struct preempt_answer *ret, struct error *err);
 
 /* Decide again, book, write annotation and node in one outward call, confirm or forget. 0 = the pod is on
- * the node (also when an earlier bind already put it there). Errors: -EAGAIN not synced, -ENOENT no such
+ * the node (also when an earlier bind already put it there). Errors: those of sched_ready, -ENOENT no such
  * pod, -ESTALE uid, name or namespace do not belong together, -EINVAL invalid request, -ENOSPC devices are
  * short now, -EBUSY an earlier bind's outcome is not known yet, -EEXIST bound elsewhere, -EIO the write
  * failed, -ENOMEM. */
@@ -77,5 +84,30 @@ int sched_device_changed(struct sched *sched, struct str node, const struct inve
 
 /* A Device object is gone. */
 void sched_device_gone(struct sched *sched, struct str node);
+
+/* A complete list of one kind begins; between it and sched_list_end every object of the list is told by its
+ * changed-event. Events of the watch may come in between. */
+uint32_t sched_list_begin(struct sched *sched, enum cache_listed kind);
+
+/* The list is complete: what it did not name is gone. */
+void sched_list_end(struct sched *sched, enum cache_listed kind, uint32_t mark);
+
+/* ---- housekeeping: call about once a second, from one thread ---- */
+
+struct janitor {
+    int64_t unknown_grace_ns; /* after so long a binding that was sent can no longer happen */
+    int64_t wake_pause_ns;    /* between two wakes of one pod */
+    uint32_t wake_burst;      /* wakes in one round, at most; 0 switches waking off */
+    uint64_t gains_seen;
+    bool wake_again; /* the last round left somebody who would fit */
+};
+
+/* Settings as given, nothing seen yet. */
+void janitor_init(struct janitor *janitor, int64_t unknown_grace_ns, int64_t wake_pause_ns,
+                  uint32_t wake_burst);
+
+/* One round: read each pod whose binding has an unknown outcome and confirm or forget it; wake rejected pods
+ * that would fit since something made room. May block in the outward port. */
+void janitor_round(struct janitor *janitor, struct sched *sched);
 
 #endif

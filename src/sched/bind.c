@@ -107,7 +107,8 @@ static int write_binding(struct bind_job *job, struct error *err)
     case BIND_REFUSED:
         cache_forget(sched->cache, job->call->pod.uid);
         break;
-    case BIND_UNKNOWN: /* it may have happened: the booking stays until the pod has been read */
+    case BIND_UNKNOWN: /* it may have happened: the janitor reads the pod before anything is given back */
+        cache_outcome_unknown(sched->cache, job->call->pod.uid, clock_now_ns(&sched->clock));
         break;
     }
     bool unknown = outcome == BIND_UNKNOWN;
@@ -131,10 +132,11 @@ static void log_bound(const struct bind_job *job)
 int sched_bind(struct sched *sched, const struct bind_call *call, struct arena *mem,
                struct error *err)
 {
-    if (!atomic_load(&sched->synced))
-        return error_set(err, -EAGAIN, "nodes, devices and pods are not listed yet");
+    int rc = sched_ready(sched, err);
+    if (rc < 0)
+        return rc;
     struct bind_job job = {.sched = sched, .call = call, .mem = mem};
-    int rc = know_pod(&job, err);
+    rc = know_pod(&job, err);
     if (rc < 0)
         return rc;
     bool devices = rc == 1;

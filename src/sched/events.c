@@ -92,3 +92,15 @@ void sched_device_gone(struct sched *sched, struct str node)
 {
     cache_devices_remove(sched->cache, node);
 }
+
+uint32_t sched_list_begin(struct sched *sched, enum cache_listed kind)
+{
+    return cache_list_begin(sched->cache, kind);
+}
+
+void sched_list_end(struct sched *sched, enum cache_listed kind, uint32_t mark)
+{
+    static const char *const names[] = {"nodes", "devices", "pods"};
+    uint32_t removed = cache_list_end(sched->cache, kind, mark);
+    log_info(2, "List complete", LOG_TEXT("objects", names[kind]), LOG_INT("removed", removed));
+}

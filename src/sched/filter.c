@@ -121,15 +121,16 @@ static int answer_neutral(const struct candidates_call *call, enum reason *reaso
 int sched_filter(struct sched *sched, const struct candidates_call *call, struct arena *mem,
                  struct filter_answer *ret, struct error *err)
 {
-    if (!atomic_load(&sched->synced))
-        return error_set(err, -EAGAIN, "nodes, devices and pods are not listed yet");
+    int rc = sched_ready(sched, err);
+    if (rc < 0)
+        return rc;
     enum reason *reasons = arena_alloc(mem, call->node_count, sizeof *reasons);
     if (reasons == NULL)
         return error_set(err, -ENOMEM, "out of memory");
     struct pod_request request = {0};
     struct error why = {0};
     bool invalid = intake_request(&call->pod, &request, &why) < 0;
-    int rc = agree_with_stored(sched, call, mem, &request, invalid, err);
+    rc = agree_with_stored(sched, call, mem, &request, invalid, err);
     if (rc < 0)
         return rc;
     if (invalid)

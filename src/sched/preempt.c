@@ -20,12 +20,15 @@ static bool keeps(struct sched *sched, const struct pod_request *request,
 int sched_preempt(struct sched *sched, const struct preempt_call *call, struct arena *mem,
                   struct preempt_answer *ret, struct error *err)
 {
+    int rc = sched_ready(sched, err);
+    if (rc < 0)
+        return rc;
     bool *keep = arena_alloc(mem, call->node_count, sizeof *keep);
     if (keep == NULL)
         return error_set(err, -ENOMEM, "out of memory");
     struct pod_request request = {0};
     struct error why;
-    if (atomic_load(&sched->synced) && intake_request(&call->pod, &request, &why) == 0) {
+    if (intake_request(&call->pod, &request, &why) == 0) {
         for (uint32_t i = 0; i < call->node_count; i++)
             keep[i] = keeps(sched, &request, &call->nodes[i]);
     }

@@ -9,13 +9,15 @@
 int sched_prioritize(struct sched *sched, const struct candidates_call *call, struct arena *mem,
                      struct prioritize_answer *ret, struct error *err)
 {
+    int rc = sched_ready(sched, err);
+    if (rc < 0)
+        return rc;
     int64_t *scores = arena_alloc(mem, call->node_count, sizeof *scores);
     if (scores == NULL)
         return error_set(err, -ENOMEM, "out of memory");
     struct pod_request request = {0};
     struct error why;
-    if (atomic_load(&sched->synced) && intake_request(&call->pod, &request, &why) == 0 &&
-        request_any(&request))
+    if (intake_request(&call->pod, &request, &why) == 0 && request_any(&request))
         cache_score(sched->cache, &request, atomic_load(&sched->node_policy), call->nodes,
                     call->node_count, scores);
     score_normalize(scores, call->node_count);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched/sched.h"
 
+#include <errno.h>
+
 void sched_init(struct sched *sched, struct cache *cache, struct clock clock, struct port port,
                 const struct device_policy *device_policy, const struct node_policy *node_policy)
 {
@@ -10,9 +12,24 @@ void sched_init(struct sched *sched, struct cache *cache, struct clock clock, st
     atomic_init(&sched->device_policy, device_policy);
     atomic_init(&sched->node_policy, node_policy);
     atomic_init(&sched->synced, false);
+    atomic_init(&sched->leading, true);
 }
 
 void sched_set_synced(struct sched *sched, bool synced)
 {
     atomic_store(&sched->synced, synced);
+}
+
+void sched_set_leading(struct sched *sched, bool leading)
+{
+    atomic_store(&sched->leading, leading);
+}
+
+int sched_ready(const struct sched *sched, struct error *err)
+{
+    if (!atomic_load(&sched->leading))
+        return error_set(err, -EPERM, "this replica does not lead");
+    if (!atomic_load(&sched->synced))
+        return error_set(err, -EAGAIN, "nodes, devices and pods are not listed yet");
+    return 0;
 }

@@ -55,7 +55,7 @@ static int setup(void **state)
     metrics_reset();
     arena_init(&mem, 0);
     cache = cache_new(UNKNOWN_PODS_CLOSE);
-    sched_init(&sched, cache, clock_system(), (struct port){fake_get_pod, fake_bind_pod, NULL},
+    sched_init(&sched, cache, clock_system(), (struct port){.get_pod = fake_get_pod, .bind_pod = fake_bind_pod},
                device_policy_find(STR("default")), node_policy_find(STR("spread")));
     sched_set_synced(&sched, true);
     struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU-1")};

@@ -211,8 +211,12 @@ static void test_not_synced(void **state)
     struct error err = {0};
     sched_set_synced(&sched, false);
     assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), -EAGAIN);
-    assert_int_equal(sched_prioritize(&sched, &call, &mem, &scores, &err), 0);
-    assert_int_equal(scores.scores[0], 10);
+    assert_int_equal(sched_prioritize(&sched, &call, &mem, &scores, &err), -EAGAIN);
+    sched_set_synced(&sched, true);
+    sched_set_leading(&sched, false);
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), -EPERM);
+    sched_set_leading(&sched, true);
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
 }
 
 static void test_memory_ends_in_filter(void **state)
