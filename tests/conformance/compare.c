@@ -188,7 +188,8 @@ static unsigned compare_object(struct vector *v, const char *prefix, const struc
     return compared;
 }
 
-/* Whether each field is known is asked first, so that a record that cannot be judged prints nothing. */
+/* Whether each field is known is asked first, so that a record that cannot be judged prints
+ * nothing. */
 static void know_object(struct vector *v, const char *prefix, const struct expectation *list,
                         json_object *expected)
 {

@@ -37,7 +37,8 @@ const char *json_text(json_object *object, const char *key, const char *fallback
 bool json_truth(json_object *object, const char *key, bool fallback)
 {
     json_object *value = json_get(object, key);
-    return json_object_is_type(value, json_type_boolean) ? json_object_get_boolean(value) : fallback;
+    return json_object_is_type(value, json_type_boolean) ? json_object_get_boolean(value)
+                                                         : fallback;
 }
 
 bool json_says_nothing(json_object *value)
@@ -84,8 +85,8 @@ const char *json_compact(json_object *value)
 {
     if (value == NULL)
         return "null";
-    return json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN |
-                                                     JSON_C_TO_STRING_NOSLASHESCAPE);
+    return json_object_to_json_string_ext(value,
+                                          JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 }
 
 json_object *json_new_object(void)

@@ -9,8 +9,8 @@
 
 #include "base/str.h"
 
-/* Small readers over json-c. Objects are borrowed unless a function says "new". A program that runs out
- * of memory here ends: it is a test. */
+/* Small readers over json-c. Objects are borrowed unless a function says "new". A program that runs
+ * out of memory here ends: it is a test. */
 
 /* The member `key`; NULL when it is absent or null, or `object` is no object. */
 json_object *json_get(json_object *object, const char *key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conformance [-v] [--decisions FILE] FILE-OR-DIR...: run vector files against the code; docs/conformance.md
- * says what is in them and what the counts mean. */
+/* conformance [-v] [--decisions FILE] FILE-OR-DIR...: run vector files against the code;
+ * docs/conformance.md says what is in them and what the counts mean. */
 #include "runner.h"
 
 #include <dirent.h>

@@ -25,9 +25,8 @@ static json_object *written(struct vector *v, const struct placement *placement)
 static void name_card(struct placed_card *card, json_object *annotation)
 {
     json_object *list = json_get(annotation, device_kind_name(card->share.kind));
-    for (size_t i = 0; json_object_is_type(list, json_type_array) &&
-                       i < json_object_array_length(list);
-         i++) {
+    for (size_t i = 0;
+         json_object_is_type(list, json_type_array) && i < json_object_array_length(list); i++) {
         json_object *entry = json_object_array_get_idx(list, i);
         int64_t minor;
         if (json_number(json_get(entry, "minor"), &minor) && minor == card->share.minor)
@@ -47,9 +46,9 @@ static void parse_absent(struct vector *v, json_object *answer)
     json_object_put(pod);
 }
 
-/* Ids are stated by the Device object, so parsing does not return them. To see that they go through all
- * the same, the parsed cards are given the ids of the text, as a Device object would, and what we would
- * write for them is compared. */
+/* Ids are stated by the Device object, so parsing does not return them. To see that they go through
+ * all the same, the parsed cards are given the ids of the text, as a Device object would, and what
+ * we would write for them is compared. */
 static void run_parse(struct vector *v, json_object *answer)
 {
     json_object *annotation = json_get(v->given, "annotation");
@@ -101,7 +100,8 @@ static void run_format(struct vector *v, json_object *answer)
 static const struct device *device_of(const struct inventory *inventory, const struct share *share)
 {
     for (uint32_t i = 0; i < inventory->count; i++)
-        if (inventory->devices[i].kind == share->kind && inventory->devices[i].minor == share->minor)
+        if (inventory->devices[i].kind == share->kind &&
+            inventory->devices[i].minor == share->minor)
             return &inventory->devices[i];
     return NULL;
 }

@@ -74,7 +74,8 @@ static void run_allocate(struct vector *v, json_object *answer)
     json_put(answer, "allocations", placement_lists(&placement));
 }
 
-/* Koordinator scores a node whether or not the pod fits there now, but not one that lacks the device. */
+/* Koordinator scores a node whether or not the pod fits there now, but not one that lacks the
+ * device. */
 static void run_score_node(struct vector *v, json_object *answer)
 {
     struct question q;
@@ -87,9 +88,9 @@ static void run_score_node(struct vector *v, json_object *answer)
         put_reason(answer, reason);
         return;
     }
-    json_put_int(answer, "score",
-                 score_node(q.settings.strategy, &q.settings.weights, &q.node.cards,
-                            &q.asked.request));
+    json_put_int(
+        answer, "score",
+        score_node(q.settings.strategy, &q.settings.weights, &q.node.cards, &q.asked.request));
 }
 
 static void run_score_device(struct vector *v, json_object *answer)

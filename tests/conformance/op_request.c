@@ -41,7 +41,7 @@ static void put_split(json_object *answer, const struct asked *asked, enum devic
 
 /* ---- validate_device_request, validate_and_split ---- */
 
-/* Koordinator's check is asked about a device type that the pod names: nothing is no valid request. */
+/* Koordinator's check is asked about a device type that the pod names: none is no valid request. */
 static bool valid_combination(const struct asked *asked)
 {
     return asked->valid && asked->any;
@@ -75,7 +75,7 @@ static void run_validate_and_split(struct vector *v, json_object *answer)
     enum device_kind kind = first_kind(&asked);
     json_put(answer, "combination", combination_names(&asked));
     json_put(answer, "converted",
-                converted_map(&asked.effective, kind, request_combination(&asked.effective, kind)));
+             converted_map(&asked.effective, kind, request_combination(&asked.effective, kind)));
     put_split(answer, &asked, kind, kind == DEVICE_GPU ? "per_gpu" : "per_device");
 }
 
@@ -87,9 +87,9 @@ static void put_device_requests(json_object *answer, const struct asked *asked)
     for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++) {
         if (asked->request.of[kind].count == 0)
             continue;
-        json_put(types, device_kind_name(kind),
-                 converted_map(&asked->effective, kind,
-                               request_combination(&asked->effective, kind)));
+        json_put(
+            types, device_kind_name(kind),
+            converted_map(&asked->effective, kind, request_combination(&asked->effective, kind)));
         json_push(names, json_object_new_string(device_kind_name(kind)));
     }
     json_put(answer, "types", names);
@@ -174,8 +174,7 @@ static void run_split_per_gpu(struct vector *v, json_object *answer)
 {
     struct asked asked;
     json_object *types = json_new_object();
-    json_put(types, device_kind_name(DEVICE_GPU),
-             json_object_get(json_get(v->given, "converted")));
+    json_put(types, device_kind_name(DEVICE_GPU), json_object_get(json_get(v->given, "converted")));
     if (ask_converted(v, "given.converted", types, &asked)) {
         json_put_bool(answer, "ok", asked.valid);
         put_split(answer, &asked, DEVICE_GPU, "per_gpu");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on the cache: events go in as the API server would send them, the state is read back. */
+/* Operations on the cache: events go in as from the API server, the state is read back. */
 #include "runner.h"
 #include "translate.h"
 
@@ -9,11 +9,11 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "core/names.h"
-#include "state/cache.h"
 #include "codec/annotation.h"
 #include "codec/objects.h"
+#include "core/names.h"
 #include "sched/sched.h"
+#include "state/cache.h"
 
 /* Records that show one node's state directly do not name it. */
 #define ONLY_NODE "node"
@@ -28,11 +28,10 @@ struct world {
     struct vector *v;
     struct cache *cache;
     struct sched sched;
-    json_object *before;      /* node name -> state */
-    bool direct;              /* the record shows one state, not a map of nodes */
-    json_object *requests;    /* pod -> the request it was set up with */
-    const char *book;         /* set this pod up by our own booking instead of a bound pod */
-    bool booked;
+    json_object *before;   /* node name -> state */
+    bool direct;           /* the record shows one state, not a map of nodes */
+    json_object *requests; /* pod -> the request it was set up with */
+    const char *book;      /* set this pod up by our own booking instead of a bound pod */
 };
 
 /* ---- pods ---- */
@@ -55,8 +54,8 @@ static void put_request(json_object *requests, enum resource resource, int64_t v
         json_put_int(requests, resource_name(resource), value);
 }
 
-/* Whether a request gives these shares again: the same cards, and the same amounts where `memory` is the
- * dimension that was named. */
+/* Whether a request gives these shares again: as many cards, and the same amounts in the dimensions
+ * that it names. */
 static bool gives(struct vector *v, json_object *requests, const struct placement *placement)
 {
     struct asked asked;
@@ -106,8 +105,8 @@ static json_object *request_naming(const struct placement *placement, bool ratio
     return requests;
 }
 
-/* A new map of requests of a pod that holds these shares. Shares that no request leads to get one that is
- * invalid and hence says nothing: such a pod is charged as its annotation says. */
+/* A new map of requests of a pod that holds these shares. Shares that no request leads to get one
+ * that is invalid and hence says nothing: such a pod is charged as its annotation says. */
 static json_object *request_of(struct vector *v, const struct placement *placement)
 {
     for (int ratio = 1; ratio >= 0; ratio--) {
@@ -141,8 +140,8 @@ static json_object *bound_pod(struct world *world, const char *name, const char 
     return pod;
 }
 
-/* A record's pod that does not say what it requests: what it was set up with, else what its annotation
- * says. */
+/* A record's pod that does not say what it requests: what it was set up with, else what its
+ * annotation says. */
 static json_object *missing_request(struct world *world, json_object *pod)
 {
     json_object *known = json_get(world->requests, json_text(pod, "name", ""));
@@ -153,8 +152,8 @@ static json_object *missing_request(struct world *world, json_object *pod)
         return NULL;
     if (known != NULL)
         return json_object_get(known);
-    if (annotation == NULL || annotation_parse(json_slice(annotation), &world->v->mem, &shares,
-                                               &count, NULL) < 0)
+    if (annotation == NULL ||
+        annotation_parse(json_slice(annotation), &world->v->mem, &shares, &count, NULL) < 0)
         return NULL;
     struct placement placement = {.count = count};
     for (uint32_t i = 0; i < count; i++)
@@ -169,11 +168,11 @@ static bool decode_pod(struct world *world, json_object *pod, struct pod *ret)
     struct error err;
     uid_of(json_text(pod, "name", "pod"), uid);
     json_object *requests = missing_request(world, pod);
-    json_object *object =
-        json_object_is_type(pod, json_type_object)
-            ? pod_object(world->v, "given.pod", pod, requests, uid)
-            : json_object_get(pod);
-    bool decoded = object_decode_pod(str_from(json_compact(object)), &world->v->mem, ret, &err) == 0;
+    json_object *object = json_object_is_type(pod, json_type_object)
+                              ? pod_object(world->v, "given.pod", pod, requests, uid)
+                              : json_object_get(pod);
+    bool decoded =
+        object_decode_pod(str_from(json_compact(object)), &world->v->mem, ret, &err) == 0;
     json_object_put(object);
     json_object_put(requests);
     return decoded;
@@ -267,8 +266,8 @@ static void drop_explained(struct placement *used)
     used->count = kept;
 }
 
-/* Bring a pod to its shares: by our own booking if the record is about undoing that, else as a pod that
- * was placed before us. */
+/* Bring a pod to its shares: by our own booking if the record is about undoing that, else as a pod
+ * that was placed before us. */
 static bool set_up_pod(struct world *world, const char *name, const char *node,
                        const struct placement *placement)
 {
@@ -287,14 +286,12 @@ static bool set_up_pod(struct world *world, const char *name, const char *node,
     enum reason reason;
     struct placement placed;
     uid_of(name, uid);
-    enum book_result result =
-        cache_book(world->cache, str_from(uid), str_from(node), device_policy_find(STR("default")),
-                   &placed, &reason);
+    enum book_result result = cache_book(world->cache, str_from(uid), str_from(node),
+                                         device_policy_find(STR("default")), &placed, &reason);
     if (result != BOOK_OK) {
         vector_fail(world->v, "given.before", "a booking", "cache_book refused");
         return false;
     }
-    world->booked = true;
     json_object *wanted = placement_maps(placement), *got = placement_maps(&placed);
     bool same = compare_amounts(world->v, "given.before: booking", wanted, got);
     json_object_put(wanted);
@@ -320,8 +317,8 @@ static json_object *named_pods(json_object *allocations)
     return names;
 }
 
-/* The pods of a state; what is used beyond their shares belongs to the first one that is named without
- * shares. */
+/* The pods of a state; what is used beyond their shares belongs to the first one that is named
+ * without shares. */
 static bool set_up_pods(struct world *world, const char *node, json_object *state)
 {
     struct vector *v = world->v;
@@ -387,9 +384,9 @@ static void put_pod(json_object *state, const struct node_pod_view *pod)
         const struct share *share = &pod->shares[i];
         char minor[16];
         (void)snprintf(minor, sizeof(minor), "%d", (int)share->minor);
-        json_put(json_sub(json_sub(json_sub(state, "allocations"), device_kind_name(share->kind)),
-                          name),
-                 minor, amount_map(share->kind, &share->amount));
+        json_put(
+            json_sub(json_sub(json_sub(state, "allocations"), device_kind_name(share->kind)), name),
+            minor, amount_map(share->kind, &share->amount));
     }
 }
 
@@ -419,8 +416,8 @@ static json_object *read_back(struct world *world)
     return states;
 }
 
-/* The state that was set up must be the one that the record shows, or what follows proves nothing. A
- * record that leaves used amounts unexplained shows fewer allocations than there are. */
+/* The state that was set up must be the one that the record shows, or what follows proves nothing.
+ * A record that leaves used amounts unexplained shows fewer allocations than there are. */
 static void verify_before(struct world *world)
 {
     static const char *const parts[] = {"total", "free", "used"};
@@ -517,9 +514,8 @@ static json_object *usual_total(struct world *world, const char *minor)
 
 static bool lists_minor(json_object *list, int64_t minor)
 {
-    for (size_t i = 0; json_object_is_type(list, json_type_array) &&
-                       i < json_object_array_length(list);
-         i++) {
+    for (size_t i = 0;
+         json_object_is_type(list, json_type_array) && i < json_object_array_length(list); i++) {
         int64_t number;
         if (json_number(json_object_array_get_idx(list, i), &number) && number == minor)
             return true;
@@ -544,8 +540,8 @@ static json_object *short_device(struct world *world)
     json_object *given = world->v->given, *minors = json_get(given, "device_minors");
     json_object *totals = json_get(given, "device_total");
     json_object *device = device_object(ONLY_NODE);
-    for (size_t i = 0; json_object_is_type(minors, json_type_array) &&
-                       i < json_object_array_length(minors);
+    for (size_t i = 0;
+         json_object_is_type(minors, json_type_array) && i < json_object_array_length(minors);
          i++) {
         int64_t minor = 0;
         json_object *item = json_object_array_get_idx(minors, i);
@@ -579,9 +575,8 @@ static json_object *event_device(struct world *world)
         return NULL;
     json_object *device = device_object(json_text(from, "name", ""));
     json_object *list = json_get(from, "devices");
-    for (size_t i = 0; json_object_is_type(list, json_type_array) &&
-                       i < json_object_array_length(list);
-         i++)
+    for (size_t i = 0;
+         json_object_is_type(list, json_type_array) && i < json_object_array_length(list); i++)
         (void)device_entry(world->v, "given.device", json_object_array_get_idx(list, i), device);
     return device;
 }
@@ -765,8 +760,8 @@ static bool in_list(json_object *list, const char *text)
     return false;
 }
 
-/* Nodes that the cache knows and the API server does not are told of by events here: the Node is deleted,
- * and with it the Device object that it owns. */
+/* Nodes that the cache knows and the API server does not are told of by events here: the Node is
+ * deleted, and with it the Device object that it owns. */
 static void run_gc(struct vector *v, json_object *answer)
 {
     struct world world;

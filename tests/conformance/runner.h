@@ -10,9 +10,9 @@
 #include "json.h"
 
 /*
- * The conformance runner: one record of a vector file at a time is translated into the project's own
- * structs, put to the real code, and what that answers is written as JSON in the shape of the record's
- * `expect`. compare.c then compares the two. No rule of the scheduler is written here.
+ * The conformance runner: one record of a vector file at a time is translated into the project's
+ * own structs, put to the real code, and what that answers is written as JSON in the shape of the
+ * record's `expect`. compare.c then compares the two. No rule of the scheduler is written here.
  */
 
 /* A record while it runs. */
@@ -34,15 +34,16 @@ bool vector_supported(const struct vector *v);
 /* Print the line of a failure. */
 void vector_fail(struct vector *v, const char *field, const char *expected, const char *got);
 
-/* Check that `object` (found at `where`) has only members in `known`, a list of names with blanks between
- * them. A name with '?' before it is known only while it says nothing: it belongs to a feature that is
- * not there yet. Otherwise the record is not supported. */
+/* Check that `object` (found at `where`) has only members in `known`, a list of names with blanks
+ * between them. A name with '?' before it is known only while it says nothing: it belongs to a
+ * feature that is not there yet. Otherwise the record is not supported. */
 bool fields_known(struct vector *v, const char *where, json_object *object, const char *known);
 
 /* How a field of `expect` is compared with the field of the same name in what the code answered. */
 enum compare_how {
     COMPARE_EXACT,    /* same JSON value; quantity strings count as their number */
-    COMPARE_AMOUNTS,  /* zero amounts and empty maps dropped, quantities as numbers, lists by minor */
+    COMPARE_AMOUNTS,  /* zero amounts and empty maps dropped, quantities as numbers, lists by minor
+                       */
     COMPARE_SET,      /* a list of texts in any order */
     COMPARE_PREFIX,   /* the expected text begins ours */
     COMPARE_CONTAINS, /* the expected text is in ours */
@@ -71,16 +72,16 @@ extern const struct op node_ops[];
 extern const struct op state_ops[];
 extern const struct op annotation_ops[];
 
-/* Compare every field of v->expect; a field that `expect` does not list makes the record unsupported, and
- * so does one that compares nothing at all. */
+/* Compare every field of v->expect; a field that `expect` does not list makes the record
+ * unsupported, and so does one that compares nothing at all. */
 void compare_answer(struct vector *v, const struct expectation *expect, json_object *answer);
 
-/* The texts of two values when they differ as amounts (see COMPARE_AMOUNTS): false and a printed failure.
- * For questions that an operation asks beside `expect`. */
+/* The texts of two values when they differ as amounts (see COMPARE_AMOUNTS): false and a printed
+ * failure. For questions that an operation asks beside `expect`. */
 bool compare_amounts(struct vector *v, const char *field, json_object *expected, json_object *got);
 
-/* The device inventory called `name` in the fixtures.json beside `file`, else in the project's own; NULL
- * when neither has it. */
+/* The device inventory called `name` in the fixtures.json beside `file`, else in the project's own;
+ * NULL when neither has it. */
 json_object *fixture_find(const char *file, const char *name);
 
 /* Forget the loaded fixtures. */

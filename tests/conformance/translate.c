@@ -218,8 +218,8 @@ static void add_spec(struct vector *v, const char *where, json_object *pod, json
     }
 }
 
-json_object *pod_object(struct vector *v, const char *where, json_object *pod, json_object *requests,
-                        const char *uid)
+json_object *pod_object(struct vector *v, const char *where, json_object *pod,
+                        json_object *requests, const char *uid)
 {
     (void)fields_known(v, where, pod,
                        "name namespace uid node phase annotations labels requests containers "
@@ -328,8 +328,8 @@ bool ask_converted(struct vector *v, const char *where, json_object *types, stru
         }
     }
 
-    /* Koordinator's own helpers are called with both memory dimensions, which no pod can ask for. The
-     * second one is a named dimension of the unified form like any other. */
+    /* Koordinator's own helpers are called with both memory dimensions, which no pod can ask for.
+     * The second one is a named dimension of the unified form like any other. */
     int64_t bytes = amounts.amount[RESOURCE_GPU_MEMORY];
     bool both = bytes > 0 && amounts.amount[RESOURCE_GPU_MEMORY_RATIO] > 0;
     if (both)
@@ -382,7 +382,8 @@ json_object *device_object(const char *node)
 
 bool device_entry(struct vector *v, const char *where, json_object *entry, json_object *device)
 {
-    static const char *const passed_on[] = {"type", "minor", "id", "labels", "topology", "vfGroups"};
+    static const char *const passed_on[] = {"type",   "minor",    "id",
+                                            "labels", "topology", "vfGroups"};
     if (!fields_known(v, where, entry,
                       "type minor id health registered resources total used free labels topology "
                       "vfGroups"))
@@ -404,8 +405,7 @@ bool device_entry(struct vector *v, const char *where, json_object *entry, json_
             json_put(card, passed_on[i], json_object_get(json_get(entry, passed_on[i])));
     /* A total that is there and empty is how the records write an unhealthy card. */
     json_put_bool(card, "health", json_truth(entry, "health", !json_says_nothing(resources)));
-    json_put(card, "resources",
-             resources != NULL ? json_object_get(resources) : json_new_object());
+    json_put(card, "resources", resources != NULL ? json_object_get(resources) : json_new_object());
     json_push(json_get(json_get(device, "spec"), "devices"), card);
     return true;
 }
@@ -665,8 +665,7 @@ bool read_totals(struct vector *v, const char *where, json_object *types, struct
     return rows_to_columns(v, rows, ret);
 }
 
-bool verdict_without_devices(struct vector *v, const struct pod_request *request,
-                             enum reason *ret)
+bool verdict_without_devices(struct vector *v, const struct pod_request *request, enum reason *ret)
 {
     struct cache *cache = cache_new(UNKNOWN_PODS_CLOSE);
     const struct str node = STR("node");

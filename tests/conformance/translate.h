@@ -12,9 +12,9 @@
 #include "runner.h"
 
 /*
- * From the notation of the records to the project's structures, and back. `where` names the place in the
- * record for the reason why it is not supported. Functions that return bool return false exactly when the
- * record was found to be not supported.
+ * From the notation of the records to the project's structures, and back. `where` names the place
+ * in the record for the reason why it is not supported. Functions that return bool return false
+ * exactly when the record was found to be not supported.
  */
 
 /* ---- amounts ---- */
@@ -26,7 +26,8 @@ bool read_amount(struct vector *v, const char *where, json_object *map, enum dev
 /* A new map of the dimensions that are not zero. */
 json_object *amount_map(enum device_kind kind, const struct amount *amount);
 
-/* Shares of cards by device type: {"gpu": [{"minor", "resources", "id"}]} or {"gpu": {"0": {..}}}. */
+/* Shares of cards by device type: {"gpu": [{"minor", "resources", "id"}]} or {"gpu": {"0": {..}}}.
+ */
 bool read_placement(struct vector *v, const char *where, json_object *types, struct placement *ret);
 
 /* A new {"gpu": [{"minor", "resources", "id"}]}. */
@@ -42,14 +43,14 @@ struct asked {
     struct resources effective;
     struct pod_request request; /* when valid */
     bool valid;
-    bool any;                    /* asks for a device; so it does when invalid */
+    bool any;                  /* asks for a device; so it does when invalid */
     char text[ERROR_TEXT_MAX]; /* why it is invalid */
 };
 
-/* A new Pod object as the API server would hand it out. `pod` is the record's pod, NULL for one that has
- * nothing but `requests`. */
-json_object *pod_object(struct vector *v, const char *where, json_object *pod, json_object *requests,
-                        const char *uid);
+/* A new Pod object as the API server would hand it out. `pod` is the record's pod, NULL for one
+ * that has nothing but `requests`. */
+json_object *pod_object(struct vector *v, const char *where, json_object *pod,
+                        json_object *requests, const char *uid);
 
 /* Ask for what a record's pod, or a plain map of requests, asks for: decoded from a Pod object. */
 bool ask_pod(struct vector *v, const char *where, json_object *pod, json_object *requests,
@@ -61,8 +62,8 @@ bool ask_converted(struct vector *v, const char *where, json_object *types, stru
 /* A new list of the names of the valid combinations in what is asked for. */
 json_object *combination_names(const struct asked *asked);
 
-/* A new map of what one card of `kind` gives, in the dimensions that were named; NULL when the kind is not
- * asked for. */
+/* A new map of what one card of `kind` gives, in the dimensions that were named; NULL when the kind
+ * is not asked for. */
 json_object *per_card_map(const struct asked *asked, enum device_kind kind);
 
 /* ---- nodes ---- */
@@ -73,7 +74,8 @@ json_object *device_object(const char *node);
 /* Add a card of the record ("total" or "resources") to a Device object. */
 bool device_entry(struct vector *v, const char *where, json_object *entry, json_object *device);
 
-/* Decode a Device object as if it came from the API server. False also when its decoder refuses it. */
+/* Decode a Device object as if it came from the API server. False also when its decoder refuses it.
+ */
 bool decode_device(struct vector *v, json_object *device, struct str *ret_node,
                    struct inventory *ret);
 
@@ -85,7 +87,8 @@ struct node_cards {
     bool has_devices;           /* there is a Device object at all */
 };
 
-/* The record's node: fixture, devices and what is used on them. NULL: a node without Device object. */
+/* The record's node: fixture, devices and what is used on them. NULL: a node without Device object.
+ */
 bool read_node(struct vector *v, json_object *node, struct node_cards *ret);
 
 /* Cards of one kind from {"0": {..}}, nothing used on them. */
