@@ -11,7 +11,7 @@
 #include "base/str.h"
 
 /*
- * Reading JSON without building a tree; for the files of this layer and their tests only.
+ * Reading JSON without building a tree: for this layer, and for embed, which turns JSON into YAML.
  *
  * reader_check() judges a text once, to the letter of RFC 8259 plus valid UTF-8. After that a value is
  * nothing but its slice of the text, cut exactly, and the other functions walk such slices without
