@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conformance runner itself: it fails where it ought to, and what it cannot run is never passed."""
+"""The conformance runner: it fails where it ought to, and never passes what it cannot run."""
 import copy
 import json
 import re
