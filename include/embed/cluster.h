@@ -34,14 +34,18 @@ struct port cluster_port(struct cluster *cluster);
 void cluster_attach(struct cluster *cluster, struct sched *sched);
 
 /* Create or replace the objects of a text of one or more YAML documents or JSON (Lists are opened up),
- * like kubectl apply: an object with the same kind, namespace and name keeps its UID. All or nothing per
- * text: on an error nothing of it is applied. Changing spec.nodeName or requests of a pod that exists is
- * refused, as an API server would. *ret_count (may be NULL) = objects. -EINVAL with "SOURCE:LINE: ..." or
- * "KIND/NAME: field: ..." in err. Other kinds are refused. */
+ * like kubectl apply: an object with the same kind, namespace and name keeps its UID, and what a Pod's
+ * manifest leaves out stays as it is (node, annotations, phase). All or nothing per text: on an error nothing
+ * of it is applied. Order inside a text does not matter: sched hears of nodes, then devices, then pods, and
+ * no object may come twice. Changing spec.nodeName, device requests or a phase that was the last of a pod
+ * that exists is refused, as an API server or kubelet would. *ret_count (may be NULL) = objects. -EINVAL
+ * with "SOURCE:LINE: KIND NAME: field: ..." or "SOURCE:LINE:COLUMN: ..." in err; -ENOMEM also when all is
+ * stored but sched could not take it: apply again. Other kinds are refused. */
 int cluster_apply(struct cluster *cluster, struct str text, const char *source, uint32_t *ret_count,
                   struct error *err);
 
-/* cluster_apply for a file, or for each *.yaml, *.yml and *.json of a directory in name order. */
+/* cluster_apply for a file, or for each *.yaml, *.yml and *.json of a directory in name order; hidden files
+ * are left out. A file that fails leaves those before it applied. -ENOENT, -EIO, or as cluster_apply. */
 int cluster_load(struct cluster *cluster, const char *path, uint32_t *ret_count, struct error *err);
 
 /* Delete an object by kind ("Node", "Device", "Pod"), namespace ("" for the first two) and name. -ENOENT. */
