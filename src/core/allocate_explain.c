@@ -82,25 +82,20 @@ static void describe_card(struct text *text, const struct card_columns *at, uint
         describe_dimensions(text, at, row, kind, request);
 }
 
-static const char *plural(int64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 /* "2 whole cards wanted, 1 of 2 whole cards is free" or "1 card wanted, 0 of 4 fit". */
 static void describe_kind(struct text *text, enum device_kind kind,
                           const struct device_request *request, int64_t fitting, int64_t cards)
 {
     const char *whole = request->whole ? "whole " : "";
     text_add(text, "%s%s: %" PRId64 " %scard%s wanted, ", text->len > 0 ? "; " : "",
-             device_kind_name(kind), request->count, whole, plural(request->count));
+             device_kind_name(kind), request->count, whole, request->count == 1 ? "" : "s");
     if (fitting >= request->count)
         text_add(text, "at most %d devices for one pod", CARDS_PER_POD_MAX);
     else if (cards == 0)
         text_add(text, "the node has none");
     else if (request->whole)
-        text_add(text, "%" PRId64 " of %" PRId64 " whole card%s %s free", fitting, request->count,
-                 plural(request->count), fitting == 1 ? "is" : "are");
+        text_add(text, "%" PRId64 " of %" PRId64 " whole cards %s free", fitting, request->count,
+                 fitting == 1 ? "is" : "are");
     else
         text_add(text, "%" PRId64 " of %" PRId64 " fit", fitting, cards);
 }

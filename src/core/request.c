@@ -188,7 +188,7 @@ static const char *broken_shared_rule(enum resource r, int64_t value, int64_t ca
         return "must be a multiple of";
     if (PERCENT & 1u << r && value / cards > 100)
         return "must be at most 100 for each card of";
-    return value < cards ? "leaves nothing for each card of" : NULL;
+    return value < cards ? "is less than 1 on each card of" : NULL;
 }
 
 /* The rule that a value of any other set breaks. */
@@ -198,7 +198,7 @@ static const char *broken_rule(enum resource r, int64_t value, int64_t cards)
         return "is more cards than can be counted";
     if (is_odd_percent(r, value))
         return PERCENT_RULE;
-    return value < cards ? "leaves nothing for some of the cards" : NULL;
+    return value < cards ? "is less than 1 on each card" : NULL;
 }
 
 static void add_value(struct text *text, const struct resources *effective, enum resource r)
