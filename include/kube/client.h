@@ -51,9 +51,10 @@ struct kube_response {
 };
 
 /* Send it; the answer's body is appended to ret_body (at most 64 MiB). 0 = a complete answer came, whatever
- * its status. Negative when none came: -ECANCELED may_send said no and nothing was sent; -ECONNREFUSED
- * nothing was sent; -ETIMEDOUT; -ENOMEM; -EIO. ret_response is always filled. A 401 makes a token file be read again,
- * and the request goes out once more. */
+ * its status. Negative when none came: -ECANCELED may_send said no before anything was sent, or the call was
+ * interrupted (`sent` tells); -ECONNREFUSED nothing was sent; -ETIMEDOUT; -ENOMEM; -EIO. ret_response is
+ * always filled. After a 401 a token file is read again, and if it holds another token the request goes out
+ * once more. */
 int kube_client_send(struct kube_client *client, const struct kube_request *request,
                      struct strbuf *ret_body, struct kube_response *ret_response, struct error *err);
 
@@ -63,7 +64,8 @@ int kube_client_call(struct kube_client *client, const char *method, const char 
 
 /* GET whose body goes to `take` piece by piece as it arrives, if the status is 200 (else to ret_body, cut at
  * 64 KiB). `take` returns 0 to go on or a negative code, which ends the call with it. `idle_ms` without a byte
- * ends it with -ETIMEDOUT. 0 = the server ended the answer. */
+ * ends it with -ETIMEDOUT (0 = no bound). An answer that does not say it is JSON is -EIO. 0 = the server ended
+ * the answer. */
 int kube_client_stream(struct kube_client *client, const char *path, int64_t timeout_ms,
                        int64_t idle_ms, int (*take)(void *self, const char *data, size_t len),
                        void *self, struct strbuf *ret_body, struct kube_response *ret_response,
