@@ -81,7 +81,7 @@ static bool is_block(struct str text)
     const char *at = text.data, *end = text.data + text.len;
 
     if (text.len < 2 || memchr(text.data, '\n', text.len) == NULL || text.data[0] == ' ' ||
-        text.data[0] == '\n' || text.data[0] == '\t' || (end[-1] == '\n' && end[-2] == '\n'))
+        text.data[0] == '\n' || (end[-1] == '\n' && end[-2] == '\n'))
         return false;
     while (at < end) {
         size_t len = reader_utf8_length(at, end);

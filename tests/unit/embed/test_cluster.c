@@ -610,7 +610,16 @@ static void write_file(const char *directory, const char *name, const char *text
 
 static void directories_load_in_name_order(void **state)
 {
-    static const char *const names[] = {"b.yml", "a.json", "c.yaml", "d.txt", ".e.yaml"};
+    /* Neither this order nor its reverse is the right one. */
+    static const char *const names[] = {"c.yml", "a.json", "d.yaml", "b.yaml", "e.txt", ".f.yaml"};
+    static const char *const texts[] = {
+        NODE("c"),
+        "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"a\"}}",
+        NODE("d") "---\n" NODE("e"),
+        NODE("b"),
+        "not a manifest",
+        "not: [a manifest",
+    };
     char directory[] = "/tmp/cluster-test-XXXXXX", path[128], wanted[160];
     struct cluster *cluster = new_cluster();
     struct error err;
@@ -618,21 +627,17 @@ static void directories_load_in_name_order(void **state)
 
     (void)state;
     assert_non_null(mkdtemp(directory));
-    write_file(directory, names[0], NODE("b"));
-    write_file(directory, names[1],
-               "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"a\"}}");
-    write_file(directory, names[2], NODE("c") "---\n" NODE("d"));
-    write_file(directory, names[3], "not a manifest");
-    write_file(directory, names[4], "not: [a manifest");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        write_file(directory, names[i], texts[i]);
     if (cluster_load(cluster, directory, &count, &err) < 0)
         fail_msg("%s", err.text);
-    assert_int_equal(count, 4);
-    assert_events("node a\nnode b\nnode c\nnode d\n");
+    assert_int_equal(count, 5);
+    assert_events("node a\nnode b\nnode c\nnode d\nnode e\n");
 
     write_file(directory, names[0], "a: b: c\n");
     assert_int_equal(cluster_load(cluster, directory, &count, &err), -EINVAL);
     snprintf(wanted, sizeof wanted,
-             "%s/b.yml:1:5: not YAML: mapping values are not allowed in this context", directory);
+             "%s/c.yml:1:5: not YAML: mapping values are not allowed in this context", directory);
     assert_string_equal(err.text, wanted);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
@@ -656,6 +661,18 @@ static const struct placement one_card = {.count = 1,
 static int apply_new(struct cluster *cluster, struct error *err)
 {
     return cluster_apply(cluster, STR(new_text), "t.yaml", NULL, err);
+}
+
+/* So many that the store grows on the way. */
+static int apply_many(struct cluster *cluster, struct error *err)
+{
+    char text[16384];
+    size_t len = 0;
+
+    for (int i = 0; i < 70; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len,
+                                "---\napiVersion: v1\nkind: Node\nmetadata: {name: n%d}\n", i);
+    return cluster_apply(cluster, (struct str){text, len}, "t.yaml", NULL, err);
 }
 
 static int bind_stored(struct cluster *cluster, struct error *err)
@@ -703,6 +720,7 @@ static void memory_may_end_anywhere(void **state)
 {
     (void)state;
     fail_each_allocation(apply_new);
+    fail_each_allocation(apply_many);
     fail_each_allocation(bind_stored);
 }
 

@@ -298,6 +298,9 @@ static void yaml_looks_like_kubectl_s(void **state)
                "d: \" x\\ny\"\n");
     check_yaml("\"a\\nb\"", "---\n\"a\\nb\"\n");
     check_yaml("{}", "---\n{}\n");
+    /* What some readers do not take, or do not show, is escaped. */
+    check_yaml("[\"\xef\xbb\xbf\",\"\xe2\x80\xa8\",\"\x7f\",\"\\u0000\",\"\xc3\xa4\"]",
+               "---\n- \"\\ufeff\"\n- \"\\u2028\"\n- \"\\u007f\"\n- \"\\u0000\"\n- \"\xc3\xa4\"\n");
 }
 
 /* Strings that some reader takes for something else are quoted. */
