@@ -47,8 +47,8 @@ static inline void node_init(struct node *node)
     node->cards.at = &node->columns;
 }
 
-/* Add a listed card, in the order of kinds; its minor is the number of cards of the kind before it. Returns
- * its row. */
+/* Add a listed card, in the order of kinds; its minor is the number of cards of the kind before it.
+ * Returns its row. */
 static inline uint32_t node_add(struct node *node, enum device_kind kind, struct amount total)
 {
     uint32_t row = node->rows++;

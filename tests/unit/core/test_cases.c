@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the tables in tests/cases/core: one case a line, fields between '|', '#' begins a remark line.
- * The head of each table says what its fields are. */
+/* Runs the tables in tests/cases/core: one case a line, fields between '|', '#' begins a remark
+ * line. The head of each table says what its fields are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

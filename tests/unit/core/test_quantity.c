@@ -59,8 +59,9 @@ static void test_error_quotes_safely(void **state)
     struct error err;
     memset(text, '9', sizeof(text));
     assert_int_equal(quantity_parse((struct str){text, sizeof(text)}, &value, &err), -ERANGE);
-    assert_string_equal(err.text, "quantity \"9999999999999999999999999999999999999999...\" does not "
-                                  "fit 64 bits");
+    assert_string_equal(err.text,
+                        "quantity \"9999999999999999999999999999999999999999...\" does not "
+                        "fit 64 bits");
     assert_int_equal(quantity_parse((struct str){"1\n\x80\0 Gi", 7}, &value, &err), -EINVAL);
     assert_string_equal(err.text, "quantity \"1??? Gi\" is not a Kubernetes quantity");
 }
