@@ -49,6 +49,16 @@ static inline struct str body_replace(struct str text, const char *from, const c
     return copy;
 }
 
+/* Where `needle` first stands in `text`, or NULL. */
+static inline const char *body_find(struct str text, const char *needle)
+{
+    size_t length = strlen(needle);
+    for (size_t i = 0; i + length <= text.len; i++)
+        if (memcmp(text.data + i, needle, length) == 0)
+            return text.data + i;
+    return NULL;
+}
+
 static inline void body_free(struct str body)
 {
     union {

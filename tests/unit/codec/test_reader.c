@@ -93,6 +93,7 @@ static void test_refuses_what_lenient_parsers_take(void **state)
     refuse(STR("{}//x"), ": not valid JSON, more text after the value at byte 2");
     refuse(STR("\"a\nb\""), ": not valid JSON, control character in a string at byte 2");
     refuse(STR("\"a\0b\""), ": not valid JSON, control character in a string at byte 2");
+    refuse(STR("\"\x1f\""), ": not valid JSON, control character in a string at byte 1");
     refuse(STR("\"\\x41\""), ": not valid JSON, bad escape at byte 2");
     refuse(STR("\"\\\0\""), ": not valid JSON, bad escape at byte 2");
     refuse(STR("\"\\u12g4\""), ": not valid JSON, bad escape at byte 5");

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "body.h"
+#include "codec/objects.h"
+
+#define GIB (INT64_C(1) << 30)
+
+static struct arena mem;
+static struct error err;
+
+static int start(void **state)
+{
+    (void)state;
+    arena_init(&mem, 0);
+    memset(&err, 0, sizeof(err));
+    return 0;
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    arena_done(&mem);
+    return 0;
+}
+
+static void assert_str(struct str text, const char *expected)
+{
+    if (!str_is(text, expected))
+        fail_msg("\"%.*s\" is not \"%s\"", STR_ARG(text), expected);
+}
+
+/* ---- heads and lists ---- */
+
+static struct object_head head_of(const char *json)
+{
+    struct object_head head;
+    struct str copy = body_copy(str_from(json));
+    if (object_head(copy, &mem, &head, &err) != 0)
+        fail_msg("%s", err.text);
+    body_free(copy);
+    return head;
+}
+
+static void refuse_head(const char *json, const char *sentence)
+{
+    struct object_head head;
+    assert_int_equal(object_head(str_from(json), &mem, &head, &err), -EINVAL);
+    assert_string_equal(err.text, sentence);
+}
+
+static void test_head(void **state)
+{
+    (void)state;
+    struct object_head head = head_of("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\","
+                                      "\"namespace\":\"n\",\"uid\":\"u\"}}");
+    assert_int_equal(head.kind, KIND_POD);
+    assert_str(head.api_version, "v1");
+    assert_str(head.kind_name, "Pod");
+    assert_str(head.name, "p");
+    assert_str(head.ns, "n");
+    assert_str(head.uid, "u");
+    head = head_of("{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n\"}}");
+    assert_int_equal(head.kind, KIND_NODE);
+    head = head_of("{\"apiVersion\":\"scheduling.koordinator.sh/v1alpha1\",\"kind\":\"Device\","
+                   "\"metadata\":{\"name\":\"n\"}}");
+    assert_int_equal(head.kind, KIND_DEVICE);
+    head = head_of("{\"apiVersion\":\"v1\",\"kind\":\"List\"}");
+    assert_int_equal(head.kind, KIND_LIST);
+    head = head_of("{\"apiVersion\":\"apps/v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"n\"}}");
+    assert_int_equal(head.kind, KIND_OTHER);
+}
+
+static void test_bad_heads(void **state)
+{
+    (void)state;
+    refuse_head("", "object: empty");
+    refuse_head("[]", "object: must be an object");
+    refuse_head("{", "object: not valid JSON, unexpected end at byte 1");
+    refuse_head("{}", "kind: must not be empty");
+    refuse_head("{\"kind\":\"Pod\"}", "metadata.name: must not be empty");
+    refuse_head("{\"kind\":\"Pod\",\"metadata\":{\"name\":1}}", "metadata.name: must be a string");
+    refuse_head("{\"kind\":\"Pod\",\"metadata\":[]}", "metadata: must be an object");
+}
+
+static void test_list_items(void **state)
+{
+    (void)state;
+    const struct str *items = NULL;
+    uint32_t count = 77;
+    struct str list = body_copy(STR("{\"items\": [ {\"a\": [1,2]} , 3 ,null]}"));
+    assert_int_equal(object_list_items(list, &mem, &items, &count, &err), 0);
+    body_free(list);
+    assert_int_equal(count, 3);
+    assert_str(items[0], "{\"a\": [1,2]}");
+    assert_str(items[1], "3");
+    assert_str(items[2], "null");
+    assert_int_equal(object_list_items(STR("{\"items\":null}"), &mem, &items, &count, &err), 0);
+    assert_int_equal(count, 0);
+    assert_int_equal(object_list_items(STR("{}"), &mem, &items, &count, &err), 0);
+    assert_int_equal(object_list_items(STR("{\"items\":{}}"), &mem, &items, &count, &err), -EINVAL);
+    assert_string_equal(err.text, "items: must be an array");
+}
+
+/* ---- Pod ---- */
+
+static struct pod pod_of(const char *json)
+{
+    struct pod pod;
+    struct str copy = body_copy(str_from(json));
+    if (object_decode_pod(copy, &mem, &pod, &err) != 0)
+        fail_msg("%s", err.text);
+    body_free(copy);
+    return pod;
+}
+
+static void test_pod_life(void **state)
+{
+    (void)state;
+    struct pod pod = pod_of("{\"metadata\":{\"name\":\"p\"},\"spec\":{\"nodeName\":\"n1\",\"priority\":-7},"
+                            "\"status\":{\"phase\":\"Running\",\"nominatedNodeName\":\"n2\"}}");
+    assert_str(pod.node_name, "n1");
+    assert_str(pod.nominated_node, "n2");
+    assert_int_equal(pod.priority, -7);
+    assert_false(pod.finished);
+    assert_false(pod.deleting);
+    assert_true(pod_of("{\"status\":{\"phase\":\"Succeeded\"}}").finished);
+    assert_true(pod_of("{\"status\":{\"phase\":\"Failed\"}}").finished);
+    assert_false(pod_of("{\"status\":{\"phase\":\"failed\"}}").finished);
+    pod = pod_of("{\"metadata\":{\"deletionTimestamp\":\"2026-11-20T08:15:30Z\"}}");
+    assert_true(pod.deleting); /* and holds its cards */
+    assert_false(pod.finished);
+    assert_false(pod_of("{\"metadata\":{\"deletionTimestamp\":null}}").deleting);
+}
+
+static void test_pod_requests_not_limits(void **state)
+{
+    (void)state;
+    struct pod pod = pod_of("{\"spec\":{\"containers\":[{\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"8\"},"
+                            "\"requests\":{\"nvidia.com/gpu\":\"2\",\"cpu\":\"rubbish\"}}},null],"
+                            "\"overhead\":{\"koordinator.sh/rdma\":\"3\"}}}");
+    assert_int_equal(pod.container_count, 2);
+    assert_int_equal(pod.containers[0].requests.amount[RESOURCE_NVIDIA_GPU], 2);
+    assert_false(resources_any(&pod.containers[1].requests));
+    assert_int_equal(pod.overhead.amount[RESOURCE_RDMA], 3);
+}
+
+#define WITH_ANNOTATION(value) "{\"metadata\":{\"annotations\":{\"x\":5,"                              \
+                               "\"scheduling.koordinator.sh/device-allocated\":" value "}}}"
+
+static void test_pod_annotation(void **state)
+{
+    (void)state;
+    struct pod pod = pod_of(WITH_ANNOTATION("\"{\\\"gpu\\\":[{\\\"minor\\\":4,\\\"resources\\\":"
+                                            "{\\\"koordinator.sh/gpu-core\\\":\\\"25\\\"}}]}\""));
+    assert_int_equal(pod.annotation, ANNOTATION_READ);
+    assert_int_equal(pod.share_count, 1);
+    assert_int_equal(pod.shares[0].minor, 4);
+    assert_int_equal(pod.shares[0].amount.percent, 25);
+
+    assert_int_equal(pod_of(WITH_ANNOTATION("null")).annotation, ANNOTATION_ABSENT);
+    assert_int_equal(pod_of("{}").annotation, ANNOTATION_ABSENT);
+    assert_int_equal(pod_of(WITH_ANNOTATION("\"\"")).annotation, ANNOTATION_UNREADABLE);
+    assert_int_equal(pod_of(WITH_ANNOTATION("\"{\\\"gpu\\\":\"")).annotation, ANNOTATION_UNREADABLE);
+    pod = pod_of(WITH_ANNOTATION("\"{\\\"gpu\\\":[{\\\"minor\\\":-4}]}\""));
+    assert_int_equal(pod.annotation, ANNOTATION_UNREADABLE);
+    assert_int_equal(pod.share_count, 0);
+
+    struct pod untouched = {.priority = 9};
+    assert_int_equal(object_decode_pod(STR(WITH_ANNOTATION("7")), &mem, &untouched, &err), -EINVAL);
+    assert_string_equal(err.text, "metadata.annotations[\"scheduling.koordinator.sh/device-allocated\"]: "
+                                  "must be a string");
+    assert_int_equal(untouched.priority, 9);
+}
+
+static void test_annotation_text_is_whole(void **state)
+{
+    (void)state;
+    struct str body = BODY("requests/filter-names-odd-pod.json");
+    struct str text;
+    size_t begin = strlen("{\"Pod\":");
+    const char *end = body_find(body, ",\"Nodes\":null");
+    struct str pod = {body.data + begin, (size_t)(end - body.data) - begin};
+    assert_int_equal(object_annotation(pod, "example.com/ctrl", &mem, &text, &err), 0);
+    assert_int_equal(text.len, 41);
+    assert_int_equal(text.data[30], '\0');
+    assert_ptr_equal(memchr(text.data, '\0', text.len), text.data + 30);
+    assert_int_equal(object_annotation(pod, "example.com/html", &mem, &text, &err), 0);
+    assert_str(text, "<b>a & b</b>");
+    assert_int_equal(object_annotation(pod, "example.com/empty", &mem, &text, &err), 0);
+    assert_non_null(text.data);
+    assert_int_equal(text.len, 0);
+    assert_int_equal(object_annotation(pod, "example.com/CTRL", &mem, &text, &err), 0);
+    assert_null(text.data);
+    body_free(body);
+    assert_int_equal(object_annotation(STR("{\"metadata\":{\"annotations\":{\"a\":1}}}"), "a", &mem, &text,
+                                       &err), -EINVAL);
+    assert_string_equal(err.text, "metadata.annotations[\"a\"]: must be a string");
+}
+
+/* ---- Device ---- */
+
+static void test_device(void **state)
+{
+    (void)state;
+    struct str node;
+    struct inventory inventory;
+    uint32_t skipped = 77;
+    struct str json = body_copy(STR(
+        "{\"apiVersion\":\"scheduling.koordinator.sh/v1alpha1\",\"kind\":\"Device\",\"metadata\":{\"name\":\"n1\"},"
+        "\"spec\":{\"devices\":[{\"type\":\"gpu\",\"id\":\"GPU-a\",\"minor\":0,\"health\":true,\"moduleID\":1,"
+        "\"resources\":{\"koordinator.sh/gpu-core\":\"100\",\"koordinator.sh/gpu-memory\":17179869184,"
+        "\"koordinator.sh/gpu-memory-ratio\":100},\"topology\":{\"socketID\":-1,\"nodeID\":0,\"pcieID\":\"pci0\"}},"
+        "{\"type\":\"gpu\",\"minor\":1,\"health\":false,\"resources\":{\"kubernetes.io/gpu-memory\":\"16Gi\"}},"
+        "{\"type\":\"rdma\",\"minor\":1,\"id\":\"0000:1f:00.0\",\"health\":true,\"resources\":"
+        "{\"koordinator.sh/rdma\":\"100\",\"example.com/x\":\"?\"}},{\"type\":\"fpga\",\"minor\":0}]}}"));
+    assert_int_equal(object_decode_device(json, &mem, &node, &inventory, &skipped, &err), 0);
+    body_free(json);
+    assert_str(node, "n1");
+    assert_int_equal(skipped, 0);
+    assert_int_equal(inventory.count, 4);
+    const struct device *d = inventory.devices;
+    assert_int_equal(d[0].kind, DEVICE_GPU);
+    assert_true(d[0].healthy);
+    assert_str(d[0].id, "GPU-a");
+    assert_int_equal(d[0].total.percent, 100);
+    assert_int_equal(d[0].total.ratio, 100);
+    assert_int_equal(d[0].total.bytes, 16 * GIB);
+    assert_false(d[1].healthy); /* keeps what it states */
+    assert_int_equal(d[1].total.bytes, 16 * GIB);
+    assert_int_equal(d[1].id.len, 0);
+    assert_int_equal(d[2].kind, DEVICE_RDMA);
+    assert_int_equal(d[2].total.percent, 100);
+    assert_int_equal(d[3].kind, DEVICE_FPGA);
+    assert_false(d[3].healthy); /* the default */
+}
+
+static void test_device_leaves_bad_entries_out(void **state)
+{
+    (void)state;
+    struct str node;
+    struct inventory inventory;
+    uint32_t skipped;
+    struct str json = STR(
+        "{\"metadata\":{\"name\":\"n1\"},\"spec\":{\"devices\":[{\"type\":\"gpu\",\"minor\":3},"
+        "{\"type\":\"gpu\"},{\"type\":\"npu\",\"minor\":0},{\"type\":\"gpu\",\"minor\":3},null,7,"
+        "{\"minor\":4},{\"type\":\"gpu\",\"minor\":-1},{\"type\":\"gpu\",\"minor\":\"4\"},"
+        "{\"type\":\"gpu\",\"minor\":4,\"resources\":{\"koordinator.sh/gpu-memory\":\"65Ti\"}},"
+        "{\"type\":\"gpu\",\"minor\":4,\"resources\":{\"koordinator.sh/gpu-core\":\"-1\"}},"
+        "{\"type\":\"gpu\",\"minor\":4,\"health\":\"true\"},{\"type\":\"gpu\",\"minor\":4,\"id\":\"a\\u0000b\"},"
+        "{\"type\":\"gpu\",\"minor\":4,\"id\":\"0123456789012345678901234567890123456789012345678901234567890123456"
+        "78901234567890123456789012345\"},"
+        "{\"type\":\"rdma\",\"minor\":3}]}}");
+    assert_int_equal(object_decode_device(json, &mem, &node, &inventory, &skipped, &err), 0);
+    assert_int_equal(skipped, 13);
+    assert_string_equal(err.text, "spec.devices[1].minor: must be given");
+    assert_int_equal(inventory.count, 2);
+    assert_int_equal(inventory.devices[0].minor, 3);
+    assert_int_equal(inventory.devices[1].kind, DEVICE_RDMA);
+}
+
+static void test_device_with_too_many_cards(void **state)
+{
+    (void)state;
+    struct strbuf json = {0};
+    strbuf_puts(&json, "{\"metadata\":{\"name\":\"n1\"},\"spec\":{\"devices\":[");
+    for (int i = 0; i < CARDS_PER_NODE_MAX + 3; i++)
+        strbuf_printf(&json, "%s{\"type\":\"gpu\",\"minor\":%d}", i > 0 ? "," : "", i);
+    strbuf_puts(&json, "]}}");
+    struct str node;
+    struct inventory inventory;
+    uint32_t skipped;
+    assert_int_equal(object_decode_device((struct str){json.data, json.len}, &mem, &node, &inventory,
+                                          &skipped, &err), 0);
+    strbuf_done(&json);
+    assert_int_equal(inventory.count, CARDS_PER_NODE_MAX);
+    assert_int_equal(skipped, 3);
+    assert_string_equal(err.text, "spec.devices[256]: more cards than a node can have");
+}
+
+static void test_bad_devices(void **state)
+{
+    (void)state;
+    struct str node;
+    struct inventory inventory = {.count = 77};
+    uint32_t skipped;
+    assert_int_equal(object_decode_device(STR("{\"spec\":{}}"), &mem, &node, &inventory, &skipped, &err),
+                     -EINVAL);
+    assert_string_equal(err.text, "metadata.name: must not be empty");
+    assert_int_equal(object_decode_device(STR("{\"metadata\":{\"name\":\"n\"},\"spec\":{\"devices\":{}}}"), &mem,
+                                          &node, &inventory, &skipped, &err), -EINVAL);
+    assert_string_equal(err.text, "spec.devices: must be an array");
+    assert_int_equal(inventory.count, 77);
+    assert_int_equal(object_decode_device(STR("{\"metadata\":{\"name\":\"n\"}}"), &mem, &node, &inventory,
+                                          &skipped, &err), 0);
+    assert_int_equal(inventory.count, 0);
+}
+
+/* ---- changes ---- */
+
+static void assert_text(struct strbuf *out, const char *expected)
+{
+    assert_string_equal(out->data, expected);
+    strbuf_done(out);
+}
+
+static void test_default_pod(void **state)
+{
+    (void)state;
+    struct strbuf out = {0};
+    assert_int_equal(
+        object_default_pod(
+            STR("{\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"uid\":\"mine\"},\"spec\":{\"containers\":["
+                "{\"name\":\"a\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":2,\"cpu\":\"4\"},"
+                "\"requests\":{\"cpu\":\"1\",\"koordinator.sh/rdma\":\"5\",\"memory\":\"1Gi\"}}},"
+                "{\"name\":\"b\"},{\"name\":\"c\",\"resources\":{}}]}}"),
+            STR("u-1"), STR("2026-11-20T08:15:30Z"), &out, &err), 0);
+    assert_text(&out, "{\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"uid\":\"u-1\","
+                      "\"creationTimestamp\":\"2026-11-20T08:15:30Z\",\"namespace\":\"default\"},"
+                      "\"spec\":{\"containers\":[{\"name\":\"a\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":2,"
+                      "\"cpu\":\"4\",\"koordinator.sh/rdma\":\"5\"},\"requests\":{\"cpu\":\"1\","
+                      "\"koordinator.sh/rdma\":\"5\",\"memory\":\"1Gi\",\"nvidia.com/gpu\":2}}},{\"name\":\"b\"},"
+                      "{\"name\":\"c\",\"resources\":{}}]},\"status\":{\"phase\":\"Pending\"}}");
+
+    /* What is there stays, the UID apart. */
+    assert_int_equal(
+        object_default_pod(STR("{\"metadata\":{\"namespace\":\"n\",\"creationTimestamp\":\"t\"},"
+                               "\"spec\":{\"initContainers\":[{\"resources\":{\"limits\":{\"a/b\":\"1\"}}}]},"
+                               "\"status\":{\"phase\":\"Running\"}}"),
+                           STR("u-2"), STR("x"), &out, &err), 0);
+    assert_text(&out, "{\"metadata\":{\"namespace\":\"n\",\"creationTimestamp\":\"t\",\"uid\":\"u-2\"},"
+                      "\"spec\":{\"initContainers\":[{\"resources\":{\"limits\":{\"a/b\":\"1\"},"
+                      "\"requests\":{\"a/b\":\"1\"}}}]},\"status\":{\"phase\":\"Running\"}}");
+}
+
+static void test_default_meta(void **state)
+{
+    (void)state;
+    struct strbuf out = {0};
+    assert_int_equal(object_default_meta(STR("{\"metadata\":{\"name\":\"n\",\"creationTimestamp\":null}}"),
+                                         STR("u"), STR("t"), &out, &err), 0);
+    assert_text(&out, "{\"metadata\":{\"name\":\"n\",\"creationTimestamp\":\"t\",\"uid\":\"u\"}}");
+    assert_int_equal(object_default_meta(STR("{\"metadata\":{\"uid\":\"old\"}}"), STR("u"), STR("t"), &out, &err), 0);
+    assert_text(&out, "{\"metadata\":{\"uid\":\"old\",\"creationTimestamp\":\"t\"}}");
+}
+
+static void test_bind_pod(void **state)
+{
+    (void)state;
+    struct strbuf out = {0};
+    const struct str keys[] = {STR("scheduling.koordinator.sh/device-allocated"), STR("b")};
+    const struct str values[] = {STR("{\"gpu\":[{\"id\":\"a/b\"}]}"), STR("")};
+    assert_int_equal(
+        object_bind_pod(STR("{\"metadata\":{\"annotations\":{\"b\":\"old\",\"c\":\"kept\"}},\"spec\":{},"
+                            "\"status\":{\"phase\":\"Pending\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"False\"},"
+                            "{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":\"Unschedulable\"}]}}"),
+                        STR("node-1"), keys, values, 2, &out, &err), 0);
+    struct str text = {out.data, out.len};
+    struct pod pod;
+    assert_int_equal(object_decode_pod(text, &mem, &pod, &err), 0);
+    assert_str(pod.node_name, "node-1");
+    assert_text(&out, "{\"metadata\":{\"annotations\":{\"b\":\"\",\"c\":\"kept\","
+                      "\"scheduling.koordinator.sh/device-allocated\":\"{\\\"gpu\\\":[{\\\"id\\\":\\\"a/b\\\"}]}\"}},"
+                      "\"spec\":{\"nodeName\":\"node-1\"},\"status\":{\"phase\":\"Pending\",\"conditions\":["
+                      "{\"type\":\"Ready\",\"status\":\"False\"},{\"type\":\"PodScheduled\",\"status\":\"True\"}]}}");
+    assert_int_equal(object_bind_pod(STR("{}"), STR("n"), NULL, NULL, 0, &out, &err), 0);
+    assert_text(&out, "{\"metadata\":{},\"spec\":{\"nodeName\":\"n\"},\"status\":{\"conditions\":["
+                      "{\"type\":\"PodScheduled\",\"status\":\"True\"}]}}");
+}
+
+static void refuse_change(const char *json, const char *sentence)
+{
+    struct strbuf out = {0};
+    assert_int_equal(object_default_pod(str_from(json), STR("u"), STR("t"), &out, &err), -EINVAL);
+    assert_string_equal(err.text, sentence);
+    assert_int_equal(out.len, 0);
+    strbuf_done(&out);
+}
+
+/* Nothing is altered by passing through a change; what would be is refused. */
+static void test_changes_keep_the_rest(void **state)
+{
+    (void)state;
+    struct strbuf out = {0};
+    static const char odd[] = "{\"a\":[0.1,1e400,-12.50,9223372036854775807,true,null],"
+                              "\"b\":\"Gr\xc3\xb6\xc3\x9f" "e / \\u0000 \\\"\",\"metadata\":{\"uid\":\"u\","
+                              "\"creationTimestamp\":\"t\"}}";
+    assert_int_equal(object_default_meta(str_from(odd), STR("x"), STR("x"), &out, &err), 0);
+    assert_text(&out, odd);
+    refuse_change("{\"a\":99999999999999999999}", "object: integer too large: 99999999999999999999");
+    refuse_change("{\"a\":[{\"metadata\\u0000\":1}]}", "object: a key holds a NUL or is too long");
+    refuse_change("{'a':1}", "object: not valid JSON, unexpected character at byte 1");
+    refuse_change("[]", "object: must be an object");
+    refuse_change("{\"metadata\":[]}", "metadata: must be an object");
+    refuse_change("{\"spec\":{\"containers\":[null]}}", "spec.containers: must hold objects");
+    refuse_change("{\"spec\":{\"containers\":7}}", "spec.containers: must be an array");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, finish)
+        TEST(test_head),
+        TEST(test_bad_heads),
+        TEST(test_list_items),
+        TEST(test_pod_life),
+        TEST(test_pod_requests_not_limits),
+        TEST(test_pod_annotation),
+        TEST(test_annotation_text_is_whole),
+        TEST(test_device),
+        TEST(test_device_leaves_bad_entries_out),
+        TEST(test_device_with_too_many_cards),
+        TEST(test_bad_devices),
+        TEST(test_default_pod),
+        TEST(test_default_meta),
+        TEST(test_bind_pod),
+        TEST(test_changes_keep_the_rest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
