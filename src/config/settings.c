@@ -393,14 +393,15 @@ struct settings *settings_open(struct str text, const char *file, struct strbuf 
         mem_free(settings);
         return NULL;
     }
-    settings->text = text;
+    settings->text = text.data != NULL ? text : STR(""); /* libyaml asserts that it gets one */
     settings->file = file;
     settings->problems = problems;
     settings->path = STR("");
     arena_init(&settings->mem, 0);
     map_init(&settings->seen);
     yaml_parser_set_encoding(&settings->parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&settings->parser, (const unsigned char *)text.data, text.len);
+    yaml_parser_set_input_string(&settings->parser, (const unsigned char *)settings->text.data,
+                                 settings->text.len);
     return settings;
 }
 

@@ -426,8 +426,10 @@ int yaml_to_json(struct str text, const char *source, struct arena *mem,
                  struct yaml_document **ret_documents, uint32_t *ret_count, struct error *err)
 {
     struct error unread;
-    struct conversion conv = {
-        .text = text, .source = source, .mem = mem, .err = err != NULL ? err : &unread};
+    struct conversion conv = {.text = text.data != NULL ? text : STR(""),
+                              .source = source,
+                              .mem = mem,
+                              .err = err != NULL ? err : &unread};
     struct documents documents = {0};
     struct yaml_document *copy;
     int result;

@@ -234,6 +234,9 @@ static void head_is_required(void **state)
     (void)state;
     assert_bad("", "f.yaml:1:1: apiVersion: missing; it must be config.deviceshare.io/v1alpha1\n"
                    "f.yaml:1:1: kind: missing; it must be DeviceShareExtenderConfiguration\n");
+    check_bad((struct str){NULL, 0},
+              "f.yaml:1:1: apiVersion: missing; it must be config.deviceshare.io/v1alpha1\n"
+              "f.yaml:1:1: kind: missing; it must be DeviceShareExtenderConfiguration\n");
     assert_bad("# nothing\n---\n",
                "f.yaml:1:1: apiVersion: missing; it must be config.deviceshare.io/v1alpha1\n"
                "f.yaml:1:1: kind: missing; it must be DeviceShareExtenderConfiguration\n");

@@ -151,6 +151,7 @@ static void documents_are_counted(void **state)
     check_json(STR("# head\n---\na: 1\n---\n---\n# only a comment\n---\n\n- b\n...\n--- c\n"),
                three, lines, 3);
     check_json(STR(""), NULL, NULL, 0);
+    check_json((struct str){NULL, 0}, NULL, NULL, 0);
     check_json(STR("---\n~\n---\nnull\n"), NULL, NULL, 0);
     check_json(STR("\xef\xbb\xbf"
                    "a: 1\n"),
