@@ -2,6 +2,7 @@
 #ifndef CODEC_STREAM_H
 #define CODEC_STREAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -16,15 +17,34 @@
 
 /* ---- a list: {"kind":"PodList","metadata":{"resourceVersion":..,"continue":..},"items":[..]} ---- */
 
+enum list_state {
+    LIST_START,       /* the list's own '{' */
+    LIST_FIRST_KEY,   /* a key or '}' */
+    LIST_KEY,
+    LIST_COLON,
+    LIST_VALUE,
+    LIST_MEMBER_END,  /* ',' or '}' */
+    LIST_FIRST_ITEM,  /* an item or ']' */
+    LIST_ITEM,
+    LIST_ITEM_END,    /* ',' or ']' */
+    LIST_END,         /* nothing but blanks */
+};
+
+enum list_member { LIST_OTHER, LIST_METADATA, LIST_ITEMS };
+
 struct list_cutter {
-    struct strbuf piece; /* the item or the other member that is arriving */
+    struct strbuf piece; /* the part of a key, member or item that came with earlier pieces */
     /* what was read besides the items; valid after list_cutter_end */
-    struct strbuf resource_version, next; /* "" when absent */
+    struct strbuf resource_version, next; /* len 0 when absent */
     uint64_t items;
     uint32_t max_item_bytes;
-    int state, depth;
-    int string_state;
-    bool in_items;
+    uint64_t offset; /* bytes before the piece being fed, for error sentences */
+    enum list_state state;
+    enum list_member member; /* whose value is read */
+    bool has_items;
+    /* inside a key or value: */
+    bool in_value, in_string, escaped;
+    uint32_t depth;
 };
 
 /* Start; items above `max_item_bytes` are an error. */
