@@ -7,13 +7,14 @@
 #include "base/metrics.h"
 #include "base/parse.h"
 #include "http/connections.h"
+#include "http/listener.h"
 #include "http/route.h"
 
 #include <microhttpd.h>
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <strings.h>
@@ -23,7 +24,7 @@
 /* Headers must fit in here (else 431); bodies pass through it in pieces. */
 #define CONNECTION_MEMORY_BYTES ((size_t)256 * 1024)
 #define THREAD_STACK_BYTES ((size_t)512 * 1024)
-#define LISTEN_BACKLOG 1024
+#define HANDSHAKE_MS 50 /* the last one begun is over by then */
 
 struct http_server {
     struct http_options options;
@@ -382,53 +383,6 @@ static void log_library(void *self, const char *format, va_list args)
 
 /* ---- start and stop ---- */
 
-/* A numeric address as a socket address; its length, 0 when it is neither IPv4 nor IPv6. */
-static socklen_t read_address(const char *text, uint16_t port, struct sockaddr_storage *ret)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
-        memcpy(ret, &v4, sizeof(v4));
-        return sizeof(v4);
-    }
-    if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1) {
-        memcpy(ret, &v6, sizeof(v6));
-        return sizeof(v6);
-    }
-    return 0;
-}
-
-static int listen_on(const char *text, uint16_t port, int *ret_fd, struct error *err)
-{
-    struct sockaddr_storage address = {0};
-    socklen_t size = read_address(text, port, &address);
-    if (size == 0)
-        return error_set(err, -EINVAL, "%s is not a numeric IPv4 or IPv6 address", text);
-    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return error_set(err, -errno, "cannot make a socket: %s", strerror(errno));
-    /* A restart must not wait for connections of the process before. */
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (bind(fd, (const struct sockaddr *)&address, size) != 0 || listen(fd, LISTEN_BACKLOG) != 0) {
-        int failure = errno;
-        close(fd);
-        return error_set(err, -failure, "cannot listen on %s port %u: %s", text, port,
-                         strerror(failure));
-    }
-    *ret_fd = fd;
-    return 0;
-}
-
-static uint16_t bound_port(int fd)
-{
-    struct sockaddr_storage address = {0};
-    socklen_t size = sizeof(address);
-    if (getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-        return 0;
-    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((struct sockaddr_in *)&address)->sin_port);
-}
-
 static struct MHD_Daemon *start_daemon(struct http_server *server)
 {
     const struct http_options *options = &server->options;
@@ -456,10 +410,10 @@ int http_server_start(const struct http_options *options, struct http_server **r
     if (server == NULL)
         return error_set(err, -ENOMEM, "out of memory");
     server->options = *options;
-    int result = listen_on(options->address, options->port, &server->listen_fd, err);
+    int result = listener_open(options->address, options->port, &server->listen_fd, err);
     if (result < 0)
         goto free_server;
-    server->port = bound_port(server->listen_fd);
+    server->port = listener_port(server->listen_fd);
     result = connections_start(&server->connections, options->request_timeout_ms,
                                options->idle_timeout_ms);
     if (result < 0) {
@@ -488,20 +442,20 @@ uint16_t http_server_port(const struct http_server *server)
     return server->port;
 }
 
-/* Take no new connections, but lose none that a client believes to be open: those waiting in the queue
- * are taken, then the rest of the world is refused. The fd stays open until the library's thread, which
- * may be about to look at it, is gone. */
+/* Take no new connections, but lose none that a client believes to be open: those in the queue, and those
+ * whose handshake is on its way, are taken, then the world is refused. The fd stays open until the
+ * library's thread, which may be about to look at it, is gone. */
 static void stop_listening(struct http_server *server)
 {
-    listen(server->listen_fd, 0);
+    listener_refuse(server->listen_fd);
     MHD_quiesce_daemon(server->daemon);
-    for (unsigned i = 0; i < LISTEN_BACKLOG; i++) {
+    struct pollfd queue = {.fd = server->listen_fd, .events = POLLIN};
+    for (unsigned i = 0; i < LISTENER_BACKLOG && poll(&queue, 1, HANDSHAKE_MS) == 1; i++) {
         struct sockaddr_storage address;
         socklen_t size = sizeof(address);
         int fd = accept(server->listen_fd, (struct sockaddr *)&address, &size);
-        if (fd < 0)
-            break;
-        MHD_add_connection(server->daemon, fd, (struct sockaddr *)&address, size);
+        if (fd >= 0)
+            MHD_add_connection(server->daemon, fd, (struct sockaddr *)&address, size);
     }
     shutdown(server->listen_fd, SHUT_RDWR);
 }
