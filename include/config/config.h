@@ -11,9 +11,10 @@
 
 /*
  * The configuration file: apiVersion config.deviceshare.io/v1alpha1, kind
- * DeviceShareExtenderConfiguration. One table of keys (config/keys.h) gives parsing, bounds, defaults,
- * --print-config and the reference page. Unknown keys, wrong types, duplicates, anchors, aliases, tags
- * and values out of bounds are refused with file, line and column; all problems of a file are reported.
+ * DeviceShareExtenderConfiguration. One table of keys (config/keys.h) gives parsing, bounds,
+ * defaults, --print-config and the reference page. Unknown keys, wrong types, duplicates, anchors,
+ * aliases, tags and values out of bounds are refused with file, line and column; all problems of a
+ * file are reported.
  */
 #define CONFIG_API_VERSION "config.deviceshare.io/v1alpha1"
 #define CONFIG_KIND "DeviceShareExtenderConfiguration"
@@ -22,20 +23,20 @@
 enum config_unknown_pods { CONFIG_UNKNOWN_PODS_CLOSE, CONFIG_UNKNOWN_PODS_IGNORE };
 enum config_per_card { CONFIG_PER_CARD_AUTO, CONFIG_PER_CARD_ON, CONFIG_PER_CARD_OFF };
 
-/* Plain values; strings inside. (R) = taken over by a reload (SIGHUP), the others need a restart. */
+/* Plain values; strings inside. (R) = taken over by a reload (SIGHUP); the rest needs a restart. */
 struct config {
     struct {
-        char address[CONFIG_TEXT_MAX]; /* server.address, "127.0.0.1" */
-        int64_t port;                  /* server.port, 9876; 0 = any free port, printed at start */
-        char url_prefix[CONFIG_TEXT_MAX]; /* server.urlPrefix, "" : verbs at /filter ...; "/v1" etc. */
-        int64_t max_body_bytes;           /* server.maxBodyBytes, 16 MiB */
-        int64_t max_nesting;              /* server.maxNesting, 64 */
-        int64_t max_nodes;                /* server.maxNodes, 20000 */
-        int64_t max_connections;          /* server.maxConnections, 256 */
+        char address[CONFIG_TEXT_MAX];      /* server.address, "127.0.0.1" */
+        int64_t port;                       /* server.port, 9876; 0 = any free one */
+        char url_prefix[CONFIG_TEXT_MAX];   /* server.urlPrefix, ""; "/v1": /v1/filter ... */
+        int64_t max_body_bytes;             /* server.maxBodyBytes, 16 MiB */
+        int64_t max_nesting;                /* server.maxNesting, 64 */
+        int64_t max_nodes;                  /* server.maxNodes, 20000 */
+        int64_t max_connections;            /* server.maxConnections, 256 */
         int64_t max_connections_per_client; /* server.maxConnectionsPerClient, 128 */
-        int64_t idle_timeout_ms;    /* server.idleTimeout, 120s; >= 95s, Go's idle limit is 90 s */
-        int64_t request_timeout_ms; /* server.requestTimeout, 10s: from first byte to complete body */
-        int64_t drain_timeout_ms;   /* server.drainTimeout, 20s */
+        int64_t idle_timeout_ms;            /* server.idleTimeout, 120s; Go's own is 90 s */
+        int64_t request_timeout_ms;         /* server.requestTimeout, 10s: to the complete body */
+        int64_t drain_timeout_ms;           /* server.drainTimeout, 20s */
     } server;
     struct {
         char device[64]; /* policy.device: default|binpack|spread, "default" (R) */
@@ -53,20 +54,21 @@ struct config {
         int64_t verbosity; /* log.verbosity, 2, 0..10 (R) */
     } log;
     struct {
-        char manifests[CONFIG_TEXT_MAX]; /* embedded.manifests: file or directory; "" = no embedded cluster;
-                                            relative to the configuration file */
+        /* embedded.manifests: file or directory, relative to the configuration file;
+         * "" = no embedded cluster */
+        char manifests[CONFIG_TEXT_MAX];
     } embedded;
 };
 
 /* Every key at its default. */
 void config_defaults(struct config *ret);
 
-/* Read a file's text. 0, or -EINVAL with every problem on its own line "FILE:LINE:COLUMN: sentence" in
- * `problems` and *ret untouched; -ENOMEM. `file` is only for messages. */
+/* Read a file's text. 0, or -EINVAL with every problem on its own line "FILE:LINE:COLUMN: sentence"
+ * in `problems` and *ret untouched; -ENOMEM. `file` is only for messages. */
 int config_parse(struct str text, const char *file, struct config *ret, struct strbuf *problems);
 
-/* Read a file (at most 1 MiB), resolving embedded.manifests against its directory. As config_parse; a file
- * that cannot be read is a problem too. */
+/* Read a file (at most 1 MiB), resolving embedded.manifests against its directory. As config_parse;
+ * a file that cannot be read is a problem too. */
 int config_load(const char *path, struct config *ret, struct strbuf *problems);
 
 /* Set one key from text, as for flags. -EINVAL with a sentence naming the key. */
@@ -76,13 +78,15 @@ int config_set(struct config *config, const char *key, const char *value, struct
  * -EINVAL with a sentence naming the key. */
 int config_check(const struct config *config, struct error *err);
 
-/* Append the configuration as a complete YAML file that config_parse reads back to the same values. */
+/* Append the configuration as a complete, commented YAML file that config_parse reads back to the
+ * same values. */
 void config_print(const struct config *config, struct strbuf *out);
 
 /* Append the reference page's table (Markdown): key, type and bounds, default, reload, meaning. */
 void config_print_reference(struct strbuf *out);
 
 /* Append, one a line, the keys on which the two differ but that only a restart takes over. */
-void config_restart_keys(const struct config *running, const struct config *wanted, struct strbuf *out);
+void config_restart_keys(const struct config *running, const struct config *wanted,
+                         struct strbuf *out);
 
 #endif

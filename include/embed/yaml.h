@@ -17,17 +17,18 @@ struct yaml_document {
     uint32_t line;
 };
 
-/* Convert each document of `text`; empty documents are left out. Plain scalars become null, booleans
- * (true and false only, not yes or on), numbers or strings by the YAML 1.2 core schema, but a leading zero
- * means octal, as in kubectl (embed/scalar.h); quoted ones are strings. Text that is JSON is read as such.
- * Duplicate keys, non-scalar keys, aliases (and so cycles and expansion bombs), merge keys, tags, depth over
- * 64 and more than 64 MiB are refused: -EINVAL with "SOURCE:LINE:COLUMN: sentence". */
+/* Convert each document of `text`; empty documents are left out. Plain scalars become null,
+ * booleans (true and false only, not yes or on), numbers or strings by the YAML 1.2 core schema,
+ * but a leading zero means octal, as in kubectl (embed/scalar.h); quoted ones are strings. Text
+ * that is JSON is read as such. Duplicate keys, non-scalar keys, aliases (and so cycles and
+ * expansion bombs), merge keys, tags, depth over 64 and more than 64 MiB are refused: -EINVAL with
+ * "SOURCE:LINE:COLUMN: sentence". */
 int yaml_to_json(struct str text, const char *source, struct arena *mem,
                  struct yaml_document **ret_documents, uint32_t *ret_count, struct error *err);
 
-/* Append one JSON text as a block-style YAML document, beginning with "---\n". Strings that would read
- * back as something else, here or in an older YAML, are quoted. -EINVAL when it is not JSON; nothing is
- * appended on failure. */
+/* Append one JSON text as a block-style YAML document, beginning with "---\n". Strings that would
+ * read back as something else, here or in an older YAML, are quoted. -EINVAL when it is not JSON;
+ * nothing is appended on failure. */
 int yaml_from_json(struct str json, struct strbuf *out, struct error *err);
 
 #endif
