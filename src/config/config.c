@@ -225,6 +225,15 @@ static void take_setting(struct reading *reading, const struct setting *setting)
         settings_skip(reading->settings);
 }
 
+/* Where the later one of two keys was given. At least one of them was. */
+static struct place later_of(const struct reading *reading, const char *one, const char *other)
+{
+    struct place a = reading->at[config_key_find(str_from(one)) - config_keys];
+    struct place b = reading->at[config_key_find(str_from(other)) - config_keys];
+
+    return a.line > b.line || (a.line == b.line && a.column > b.column) ? a : b;
+}
+
 /* What can be judged only when the whole file is read. */
 static void check_whole(struct reading *reading)
 {
@@ -236,17 +245,11 @@ static void check_whole(struct reading *reading)
                          "apiVersion: missing; it must be " CONFIG_API_VERSION);
     if (!reading->kind)
         settings_problem(reading->settings, top, "kind: missing; it must be " CONFIG_KIND);
-    if (config_check(&reading->config, &err) < 0) {
-        /* Where the later one of the two was given. */
-        struct place last = top;
-
-        for (uint32_t i = 0; i < config_key_count; i++) {
-            if (strncmp(config_keys[i].path, "server.maxConnections", 21) == 0 &&
-                reading->at[i].line > last.line)
-                last = reading->at[i];
-        }
-        settings_problem(reading->settings, last, "%s", err.text);
-    }
+    if (config_check(&reading->config, &err) < 0)
+        settings_problem(
+            reading->settings,
+            later_of(reading, "server.maxConnections", "server.maxConnectionsPerClient"), "%s",
+            err.text);
 }
 
 static int parse(struct str text, const char *file, struct config *ret, struct place *ret_manifests,
