@@ -55,7 +55,7 @@ static bool charge_card(const struct device_request *request, const struct amoun
     struct amount expected = request_on_card(request, total);
     derive_memory(&charge, request->named, total);
 
-    bool agree = request->count > 0;
+    bool agree = true;
     for (enum dimension dim = 0; dim < DIM_MAX; dim++)
         agree &= agrees(dim, amount_get(&charge, dim), amount_get(&expected, dim), request, total);
     for (enum dimension dim = 0; !agree && dim < DIM_MAX; dim++)

@@ -125,6 +125,22 @@ static void test_card_without_size(void **state)
         assert_charge(&bytes, gpu(minor, 0, 77, 7 * GIB), CHARGE_INCONSISTENT,
                       (struct amount){0, 77, 8 * GIB});
     }
+    node.total[0] = gpu_of(0); /* states a ratio and no bytes */
+    assert_charge(&bytes, gpu(0, 0, 77, 8 * GIB), CHARGE_TRUSTED, (struct amount){0, 77, 8 * GIB});
+    assert_charge(&half, gpu(0, 50, 50, 33 * GIB), CHARGE_TRUSTED,
+                  (struct amount){50, 50, 33 * GIB});
+}
+
+/* What the user named must stand in the annotation itself; the other figure does not stand in for
+ * it. */
+static void test_named_figure_is_missing(void **state)
+{
+    (void)state;
+    struct pod_request bytes = ask(RESOURCE_GPU_MEMORY, 8 * GIB, RESOURCE_MAX, 0);
+    struct pod_request ratio = ask(RESOURCE_GPU_MEMORY_RATIO, 10, RESOURCE_MAX, 0);
+    assert_charge(&bytes, gpu(0, 0, 10, 0), CHARGE_INCONSISTENT, (struct amount){0, 10, 8 * GIB});
+    assert_charge(&ratio, gpu(0, 0, 0, 8 * GIB), CHARGE_INCONSISTENT,
+                  (struct amount){0, 10, 8 * GIB});
 }
 
 static void test_counts(void **state)
@@ -146,6 +162,8 @@ static void test_counts(void **state)
     assert_int_equal(plan.shares[1].amount.percent, 100);
     assert_int_equal(charge(&one, shares + 1, 2, &plan), CHARGE_INCONSISTENT); /* a NIC unasked */
     assert_int_equal(plan.shares[1].amount.percent, 50);
+    assert_int_equal(charge(&two, shares + 1, 2, &plan),
+                     CHARGE_UNKNOWN); /* a card short, a NIC more */
     assert_int_equal(charge(&none, NULL, 0, &plan), CHARGE_TRUSTED);
     assert_int_equal(charge(&none, shares, 1, &plan), CHARGE_INCONSISTENT);
 }
@@ -195,6 +213,7 @@ int main(void)
         cmocka_unit_test_setup(test_ratio_one_below_is_believed, set_up),
         cmocka_unit_test_setup(test_the_larger_counts, set_up),
         cmocka_unit_test_setup(test_card_without_size, set_up),
+        cmocka_unit_test_setup(test_named_figure_is_missing, set_up),
         cmocka_unit_test_setup(test_counts, set_up),
         cmocka_unit_test_setup(test_unknown_takes_the_larger_too, set_up),
         cmocka_unit_test_setup(test_invalid_request_says_nothing, set_up),
