@@ -11,7 +11,7 @@
 static atomic_int verbosity_now = 2;
 
 /* One line under construction. A pipe takes up to PIPE_BUF bytes in one piece, so lines of several
- * threads never mix; what does not fit is cut, and END_BYTES stay free for the end of a cut line. */
+ * threads never mix; what does not fit is cut, and END_BYTES stay free for its end. */
 enum { END_BYTES = 5 /* ..."\n */ };
 
 struct log_line {
@@ -51,8 +51,8 @@ static void append_text(struct log_line *line, const char *text)
     append(line, text, strlen(text));
 }
 
-/* Write one byte of a quoted text as Go's strconv does; everything beyond printable ASCII is escaped,
- * so that no terminal or line splitter can be fooled either. */
+/* Write one byte of a quoted text as Go's strconv does; everything beyond printable ASCII is
+ * escaped, so that no terminal or line splitter can be fooled either. */
 static void append_escaped(struct log_line *line, unsigned char c)
 {
     char text[8];

@@ -21,7 +21,8 @@ static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
 
 static void draw_seed(void)
 {
-    /* 16 bytes come whole or not at all once the kernel's pool is ready, and getrandom waits for it. */
+    /* 16 bytes come whole or not at all once the kernel's pool is ready, and getrandom waits for
+     * it. */
     ssize_t got = getrandom(seed, sizeof(seed), 0);
     assert(got == (ssize_t)sizeof(seed));
     (void)got;

@@ -60,7 +60,8 @@ static int read_entry(enum device_kind kind, struct str value, struct share_list
                       struct error *err)
 {
     enum { MINOR, RESOURCES };
-    struct reader_field fields[] = {[MINOR] = {.name = "minor"}, [RESOURCES] = {.name = "resources"}};
+    struct reader_field fields[] = {
+        [MINOR] = {.name = "minor"}, [RESOURCES] = {.name = "resources"}};
     struct share share = {.kind = kind};
     int64_t minor = -1;
     int rc = reader_object(value, READER_FIELDS(fields), err);

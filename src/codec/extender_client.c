@@ -67,8 +67,8 @@ static int decode_names(const struct reader_field *field, struct arena *mem,
 }
 
 /* The text of the first node in a map of failures, unless *ret has one already. */
-static int decode_first_failure(const struct reader_field *field, struct arena *mem, struct str *ret,
-                                struct error *err)
+static int decode_first_failure(const struct reader_field *field, struct arena *mem,
+                                struct str *ret, struct error *err)
 {
     int rc = reader_field_object(field, NULL, 0, err);
     if (rc < 0 || field->value.data == NULL || ret->data != NULL)

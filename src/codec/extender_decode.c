@@ -4,8 +4,8 @@
 #include <errno.h>
 
 #include "base/map.h"
-#include "codec/reader.h"
 #include "codec/pod.h"
+#include "codec/reader.h"
 #include "core/names.h"
 
 const struct codec_limits codec_default_limits = {
@@ -15,8 +15,8 @@ const struct codec_limits codec_default_limits = {
 };
 
 /* The known fields of a whole body. */
-static int open_body(struct str body, const struct codec_limits *limits, struct reader_field *fields,
-                     uint32_t count, struct error *err)
+static int open_body(struct str body, const struct codec_limits *limits,
+                     struct reader_field *fields, uint32_t count, struct error *err)
 {
     struct str value;
     int rc = reader_check(body, limits->nesting, &value, err);
@@ -162,8 +162,8 @@ static int decode_node_list(const struct reader_field *field, const struct codec
     return rc < 0 ? reader_at(err, "%s", field->name) : 0;
 }
 
-int extender_decode_candidates(struct str body, const struct codec_limits *limits, struct arena *mem,
-                               struct candidates_call *ret, struct error *err)
+int extender_decode_candidates(struct str body, const struct codec_limits *limits,
+                               struct arena *mem, struct candidates_call *ret, struct error *err)
 {
     enum { POD, NODES, NODE_NAMES };
     struct reader_field fields[] = {
@@ -261,7 +261,7 @@ static int decode_victims(struct str value, bool meta, struct arena *mem,
         rc = decode_victim_pods(&fields[PODS], meta, mem, victims, err);
     if (rc == 0)
         rc = reader_field_int(&fields[VIOLATIONS], INT64_MIN, INT64_MAX, &victims->pdb_violations,
-                            err);
+                              err);
     return rc;
 }
 
@@ -273,8 +273,8 @@ struct victim_rows {
     uint32_t count;
 };
 
-/* The row of node `name`: a name that comes again replaces what it said before, as in Go. MAP_NONE when
- * memory ends. */
+/* The row of node `name`: a name that comes again replaces what it said before, as in Go. MAP_NONE
+ * when memory ends. */
 static uint32_t row_of(struct victim_rows *rows, struct str name)
 {
     uint32_t row = map_get(&rows->by_name, name);
@@ -373,8 +373,9 @@ int extender_decode_preempt(struct str body, const struct codec_limits *limits, 
     else if (fields[VICTIMS].value.data != NULL)
         rc = decode_preempt_nodes(&fields[VICTIMS], false, limits, mem, &call, err);
     else
-        rc = error_set(err, -EINVAL, "NodeNameToMetaVictims: one of NodeNameToVictims and "
-                                     "NodeNameToMetaVictims must be given");
+        rc = error_set(err, -EINVAL,
+                       "NodeNameToMetaVictims: one of NodeNameToVictims and "
+                       "NodeNameToMetaVictims must be given");
     if (rc < 0)
         return rc;
     *ret = call;

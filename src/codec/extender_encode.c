@@ -4,7 +4,8 @@
 #include "base/map.h"
 #include "codec/reader.h"
 
-/* A sentence for people; it may have been cut inside a character, and what is no UTF-8 must not leave. */
+/* A sentence for people; it may have been cut inside a character, and what is no UTF-8 must not
+ * leave. */
 static void write_sentence(const char *text, struct strbuf *out)
 {
     static const char replacement[] = "\xef\xbf\xbd";

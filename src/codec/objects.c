@@ -5,8 +5,8 @@
 
 #include "codec/amount.h"
 #include "codec/extender.h"
-#include "codec/reader.h"
 #include "codec/pod.h"
+#include "codec/reader.h"
 
 /* The value of a whole text, which must be an object. */
 static int open_object(struct str json, struct str *ret, struct error *err)
@@ -152,10 +152,8 @@ static int decode_entry(struct str value, struct arena *mem, struct device *ret,
 {
     enum { TYPE, ID, MINOR, HEALTH, RESOURCES };
     struct reader_field fields[] = {
-        [TYPE] = {.name = "type"},
-        [ID] = {.name = "id"},
-        [MINOR] = {.name = "minor"},
-        [HEALTH] = {.name = "health"},
+        [TYPE] = {.name = "type"},           [ID] = {.name = "id"},
+        [MINOR] = {.name = "minor"},         [HEALTH] = {.name = "health"},
         [RESOURCES] = {.name = "resources"},
     };
     struct device device = {0};
@@ -205,8 +203,8 @@ static int decode_entries(const struct reader_field *list, struct arena *mem,
     int rc = reader_field_array(list, &listed, err);
     if (rc < 0 || listed == 0)
         return rc;
-    struct device *devices =
-        arena_alloc(mem, listed < CARDS_PER_NODE_MAX ? listed : CARDS_PER_NODE_MAX, sizeof(*devices));
+    struct device *devices = arena_alloc(
+        mem, listed < CARDS_PER_NODE_MAX ? listed : CARDS_PER_NODE_MAX, sizeof(*devices));
     if (devices == NULL) {
         reader_no_memory(err);
         return reader_at(err, "%s", list->name);

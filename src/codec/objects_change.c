@@ -10,9 +10,9 @@
 #include "codec/reader.h"
 
 /*
- * Changing an object is the one place where a tree is handier than slices. json-c builds it from text
- * that reader_check() and check_survives() accepted, so its own leniency never shows, and the tree is
- * written out and freed before the call returns.
+ * Changing an object is the one place where a tree is handier than slices. json-c builds it from
+ * text that reader_check() and check_survives() accepted, so its own leniency never shows, and the
+ * tree is written out and freed before the call returns.
  */
 
 static void put_tree(struct json_object **tree)
@@ -127,8 +127,7 @@ static int set_member(struct json_object *object, const char *key, struct json_o
     return no_memory(err);
 }
 
-static int set_text(struct json_object *object, const char *key, struct str text,
-                    struct error *err)
+static int set_text(struct json_object *object, const char *key, struct str text, struct error *err)
 {
     const char *data = text.data != NULL ? text.data : "";
     return set_member(object, key, json_object_new_string_len(data, (int)text.len), err);
@@ -174,8 +173,8 @@ static int default_meta(struct json_object *tree, struct str timestamp, struct j
     return rc;
 }
 
-/* Native resources have no domain or Kubernetes' own; all others are extended (pkg/apis/core/v1/helper,
- * IsExtendedResourceName). */
+/* Native resources have no domain or Kubernetes' own; all others are extended
+ * (pkg/apis/core/v1/helper, IsExtendedResourceName). */
 static bool is_extended(const char *resource)
 {
     return strchr(resource, '/') != NULL && strstr(resource, "kubernetes.io/") == NULL &&
@@ -289,9 +288,8 @@ static int copy_other_conditions(struct json_object *conditions, const char *typ
 {
     for (size_t i = 0; i < json_object_array_length(conditions); i++) {
         struct json_object *condition = json_object_array_get_idx(conditions, i);
-        struct json_object *its_type = json_object_is_type(condition, json_type_object)
-                                           ? member(condition, "type")
-                                           : NULL;
+        struct json_object *its_type =
+            json_object_is_type(condition, json_type_object) ? member(condition, "type") : NULL;
         if (its_type != NULL && str_is(str_from(json_object_get_string(its_type)), type))
             continue;
         if (json_object_array_add(to, json_object_get(condition)) < 0) {

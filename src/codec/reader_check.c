@@ -25,8 +25,7 @@ static bool fail_here(struct checker *c)
 
 static void skip_blanks(struct checker *c)
 {
-    while (c->at < c->end &&
-           (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r'))
+    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r'))
         c->at++;
 }
 

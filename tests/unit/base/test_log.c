@@ -51,7 +51,8 @@ static void test_line_has_klogs_form(void **state)
     int month, day, hour, minute, second, micro, line, read = 0;
     long pid;
     assert_int_equal(sscanf(captured, "%c%2d%2d %2d:%2d:%2d.%6d %ld %31[a-z_.]:%d]%n", &severity,
-                            &month, &day, &hour, &minute, &second, &micro, &pid, file, &line, &read),
+                            &month, &day, &hour, &minute, &second, &micro, &pid, file, &line,
+                            &read),
                      10);
     assert_int_equal(severity, 'W');
     assert_in_range(month, 1, 12);
@@ -64,13 +65,15 @@ static void test_line_has_klogs_form(void **state)
 static void test_values_cannot_forge_a_line(void **state)
 {
     (void)state;
-    static const char hostile[] = "a\nE1129 00:00:00.000000 1 x.c:1] \"forged\"\r\t\\\0\x1b[2J\xe2\x80\xa8";
+    static const char hostile[] =
+        "a\nE1129 00:00:00.000000 1 x.c:1] \"forged\"\r\t\\\0\x1b[2J\xe2\x80\xa8";
     capture_start();
     log_error("bad", LOG_STR("name", ((struct str){hostile, sizeof(hostile) - 1})));
     capture_stop();
     assert_ptr_equal(strchr(captured, '\n'), captured + strlen(captured) - 1);
-    assert_non_null(strstr(captured, "name=\"a\\nE1129 00:00:00.000000 1 x.c:1] \\\"forged\\\"\\x0d\\t"
-                                     "\\\\\\x00\\x1b[2J\\xe2\\x80\\xa8\"\n"));
+    assert_non_null(strstr(captured,
+                           "name=\"a\\nE1129 00:00:00.000000 1 x.c:1] \\\"forged\\\"\\x0d\\t"
+                           "\\\\\\x00\\x1b[2J\\xe2\\x80\\xa8\"\n"));
 }
 
 static void test_long_lines_are_cut_whole(void **state)

@@ -94,7 +94,8 @@ static void test_histogram_labels_are_apart(void **state)
     assert_non_null(strstr(text, "_bucket{verb=\"preempt\",le=\"+Inf\"} 1\n"));
 }
 
-/* Every family has its HELP and TYPE once, directly before its samples; the text ends in a newline. */
+/* Every family has its HELP and TYPE once, directly before its samples; the text ends in a newline.
+ */
 static void test_page_is_well_formed(void **state)
 {
     (void)state;

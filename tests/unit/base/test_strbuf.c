@@ -56,7 +56,10 @@ static void test_json_string_escapes(void **state)
     expect_json(STR(""), "\"\"");
     expect_json(STR("a\"b\\c/d"), "\"a\\\"b\\\\c/d\"");
     expect_json(STR("\n\r\t\x01\x1f\0."), "\"\\n\\r\\t\\u0001\\u001f\\u0000.\"");
-    expect_json(STR("Gr\xc3\xb6\xc3\x9f" "e"), "\"Gr\xc3\xb6\xc3\x9f" "e\"");
+    expect_json(STR("Gr\xc3\xb6\xc3\x9f"
+                    "e"),
+                "\"Gr\xc3\xb6\xc3\x9f"
+                "e\"");
 }
 
 static void test_failure_sticks(void **state)
@@ -112,12 +115,9 @@ static void test_take_hands_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_builds_text),
-        cmocka_unit_test(test_grows_over_many_pieces),
-        cmocka_unit_test(test_json_string_escapes),
-        cmocka_unit_test(test_failure_sticks),
-        cmocka_unit_test(test_impossible_size_fails),
-        cmocka_unit_test(test_take_hands_over),
+        cmocka_unit_test(test_builds_text),           cmocka_unit_test(test_grows_over_many_pieces),
+        cmocka_unit_test(test_json_string_escapes),   cmocka_unit_test(test_failure_sticks),
+        cmocka_unit_test(test_impossible_size_fails), cmocka_unit_test(test_take_hands_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,8 +8,8 @@
 
 #include "base/str.h"
 
-/* Test bodies under tests/data/extender, read into blocks of exactly their size, so that AddressSanitizer
- * sees the first byte read too far. Tests run from the top of the tree. */
+/* Test bodies under tests/data/extender, read into blocks of exactly their size, so that
+ * AddressSanitizer sees the first byte read too far. Tests run from the top of the tree. */
 #define BODY(path) body_read("tests/data/extender/" path)
 
 /* A copy in a block of exactly its size; free with body_free. */

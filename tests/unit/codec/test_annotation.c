@@ -16,7 +16,7 @@
 
 #define GIB (INT64_C(1) << 30)
 #define GPU_FULL                                                                                   \
-    "\"resources\":{\"koordinator.sh/gpu-core\":\"100\",\"koordinator.sh/gpu-memory\":\"16Gi\","       \
+    "\"resources\":{\"koordinator.sh/gpu-core\":\"100\",\"koordinator.sh/gpu-memory\":\"16Gi\","   \
     "\"koordinator.sh/gpu-memory-ratio\":\"100\"}"
 
 static struct arena mem;
@@ -71,7 +71,8 @@ static void assert_share(uint32_t i, enum device_kind kind, int32_t minor, int64
 static struct placed_card card(enum device_kind kind, int32_t minor, int64_t percent, int64_t ratio,
                                int64_t bytes, const char *id)
 {
-    struct placed_card made = {.share = {.kind = kind, .minor = minor, .amount = {percent, ratio, bytes}}};
+    struct placed_card made = {
+        .share = {.kind = kind, .minor = minor, .amount = {percent, ratio, bytes}}};
     snprintf(made.id, sizeof(made.id), "%s", id);
     return made;
 }
@@ -120,7 +121,8 @@ static void test_sorts_and_adds_up(void **state)
     parse(" {\"rdma\":[{\"minor\":2,\"resources\":{\"koordinator.sh/rdma\":\"1\"}}],"
           "\"gpu\":[{\"minor\":7,\"resources\":{\"koordinator.sh/gpu-core\":\"10\"}},"
           "{\"minor\":0,\"resources\":{\"koordinator.sh/gpu-core\":20}},"
-          "{\"minor\":7,\"resources\":{\"koordinator.sh/gpu-core\":\"5\",\"koordinator.sh/gpu-memory\":\"1Gi\"}}],"
+          "{\"minor\":7,\"resources\":{\"koordinator.sh/gpu-core\":\"5\",\"koordinator.sh/"
+          "gpu-memory\":\"1Gi\"}}],"
           "\"fpga\":[{\"minor\":2,\"resources\":null}]}\n");
     assert_int_equal(count, 4);
     assert_share(0, DEVICE_GPU, 0, 20, 0, 0);
@@ -133,8 +135,10 @@ static void test_skips_what_is_nobodys(void **state)
 {
     (void)state;
     parse("{\"npu\":\"anything\",\"GPU\":[{\"minor\":5}],\"gpu\":[{\"minor\":0,\"resources\":{"
-          "\"huawei.com/npu-core\":\"-5\",\"koordinator.sh/rdma\":\"7\",\"koordinator.sh/gpu-core\":\"1\"},"
-          "\"extension\":{\"vfs\":[{\"minor\":1}],\"gpuSharedResourceTemplate\":\"vir01\"}}],\"rdma\":null}");
+          "\"huawei.com/npu-core\":\"-5\",\"koordinator.sh/rdma\":\"7\",\"koordinator.sh/"
+          "gpu-core\":\"1\"},"
+          "\"extension\":{\"vfs\":[{\"minor\":1}],\"gpuSharedResourceTemplate\":\"vir01\"}}],"
+          "\"rdma\":null}");
     assert_int_equal(count, 1);
     assert_share(0, DEVICE_GPU, 0, 1, 0, 0);
     parse("{}");
@@ -148,7 +152,8 @@ static void test_understands_old_names(void **state)
     (void)state;
     parse("{\"gpu\":[{\"minor\":0,\"resources\":{\"kubernetes.io/gpu-core\":\"30\","
           "\"kubernetes.io/gpu-memory-ratio\":\"40\",\"koordinator.sh/gpu-core\":\"20\"}},"
-          "{\"minor\":1,\"resources\":{\"koordinator.sh/gpu-core\":\"20\",\"kubernetes.io/gpu-core\":\"30\"}}],"
+          "{\"minor\":1,\"resources\":{\"koordinator.sh/gpu-core\":\"20\",\"kubernetes.io/"
+          "gpu-core\":\"30\"}}],"
           "\"rdma\":[{\"minor\":0,\"resources\":{\"kubernetes.io/rdma\":\"50\"}}]}");
     assert_share(0, DEVICE_GPU, 0, 20, 40, 0);
     assert_share(1, DEVICE_GPU, 1, 20, 0, 0);
@@ -167,7 +172,8 @@ static void test_repeated_types(void **state)
 static void test_refuses_other_shapes(void **state)
 {
     (void)state;
-    refuse("incorrect-device-allocation", "device-allocated: not valid JSON, unexpected character at byte 0");
+    refuse("incorrect-device-allocation",
+           "device-allocated: not valid JSON, unexpected character at byte 0");
     refuse("", "device-allocated: empty");
     refuse("[]", "device-allocated: must be an object");
     refuse("null", "device-allocated: must be an object");
@@ -175,8 +181,10 @@ static void test_refuses_other_shapes(void **state)
     refuse("{\"gpu\":[null]}", "device-allocated.gpu[0]: must be an object");
     refuse("{\"gpu\":[{\"minor\":0},{}]}", "device-allocated.gpu[1].minor: must be given");
     refuse("{\"gpu\":[{\"minor\":\"0\"}]}", "device-allocated.gpu[0].minor: must be an integer");
-    refuse("{\"gpu\":[{\"minor\":-1}]}", "device-allocated.gpu[0].minor: must be from 0 to 2147483647");
-    refuse("{\"gpu\":[{\"minor\":0,\"resources\":[]}]}", "device-allocated.gpu[0].resources: must be an object");
+    refuse("{\"gpu\":[{\"minor\":-1}]}",
+           "device-allocated.gpu[0].minor: must be from 0 to 2147483647");
+    refuse("{\"gpu\":[{\"minor\":0,\"resources\":[]}]}",
+           "device-allocated.gpu[0].resources: must be an object");
     refuse("{\"gpu\":[{\"minor\":0,\"resources\":{\"koordinator.sh/gpu-core\":true}}]}",
            "device-allocated.gpu[0].resources[\"koordinator.sh/gpu-core\"]: must be a quantity");
 }
@@ -184,9 +192,10 @@ static void test_refuses_other_shapes(void **state)
 static void test_refuses_impossible_amounts(void **state)
 {
     (void)state;
-    static const char *const amounts[] = {
-        "\"koordinator.sh/gpu-core\":\"-1\"", "\"koordinator.sh/gpu-core\":\"100001\"",
-        "\"koordinator.sh/gpu-memory-ratio\":\"100001\"", "\"koordinator.sh/gpu-memory\":\"70368744177665\""};
+    static const char *const amounts[] = {"\"koordinator.sh/gpu-core\":\"-1\"",
+                                          "\"koordinator.sh/gpu-core\":\"100001\"",
+                                          "\"koordinator.sh/gpu-memory-ratio\":\"100001\"",
+                                          "\"koordinator.sh/gpu-memory\":\"70368744177665\""};
     for (size_t i = 0; i < 4; i++) {
         char text[200];
         snprintf(text, sizeof(text), "{\"gpu\":[{\"minor\":0,\"resources\":{%s}}]}", amounts[i]);
@@ -235,14 +244,20 @@ static void test_writes_koordinators_bytes(void **state)
 {
     (void)state;
     struct placement placement = {.count = 3};
-    placement.cards[0] = card(DEVICE_GPU, 0, 100, 100, 16 * GIB, "GPU-8c25ea37-2909-6e62-b7bf-e2fcadebea8d");
-    placement.cards[1] = card(DEVICE_GPU, 1, 100, 100, 16 * GIB, "GPU-befd76c3-8a36-7b8a-179c-eae75aa7d9f2");
+    placement.cards[0] =
+        card(DEVICE_GPU, 0, 100, 100, 16 * GIB, "GPU-8c25ea37-2909-6e62-b7bf-e2fcadebea8d");
+    placement.cards[1] =
+        card(DEVICE_GPU, 1, 100, 100, 16 * GIB, "GPU-befd76c3-8a36-7b8a-179c-eae75aa7d9f2");
     placement.cards[2] = card(DEVICE_RDMA, 1, 100, 0, 0, "0000:1f:00.0");
     assert_format(&placement,
-                  "{\"gpu\":[{\"minor\":0," GPU_FULL ",\"id\":\"GPU-8c25ea37-2909-6e62-b7bf-e2fcadebea8d\"},"
+                  "{\"gpu\":[{\"minor\":0," GPU_FULL
+                  ",\"id\":\"GPU-8c25ea37-2909-6e62-b7bf-e2fcadebea8d\"},"
                   "{\"minor\":1," GPU_FULL ",\"id\":\"GPU-befd76c3-8a36-7b8a-179c-eae75aa7d9f2\"}],"
-                  "\"rdma\":[{\"minor\":1,\"resources\":{\"koordinator.sh/rdma\":\"100\"},\"id\":\"0000:1f:00.0\"}]}");
-    assert_visible(&placement, "GPU-8c25ea37-2909-6e62-b7bf-e2fcadebea8d,GPU-befd76c3-8a36-7b8a-179c-eae75aa7d9f2");
+                  "\"rdma\":[{\"minor\":1,\"resources\":{\"koordinator.sh/"
+                  "rdma\":\"100\"},\"id\":\"0000:1f:00.0\"}]}");
+    assert_visible(
+        &placement,
+        "GPU-8c25ea37-2909-6e62-b7bf-e2fcadebea8d,GPU-befd76c3-8a36-7b8a-179c-eae75aa7d9f2");
 }
 
 static void test_types_stand_in_byte_order(void **state)
@@ -252,11 +267,12 @@ static void test_types_stand_in_byte_order(void **state)
     placement.cards[0] = card(DEVICE_GPU, 3, 50, 50, INT64_C(23034) << 20, "");
     placement.cards[1] = card(DEVICE_RDMA, 0, 1, 0, 0, "");
     placement.cards[2] = card(DEVICE_FPGA, 9, 1000, 0, 0, "");
-    assert_format(&placement,
-                  "{\"fpga\":[{\"minor\":9,\"resources\":{\"koordinator.sh/fpga\":\"1k\"}}],"
-                  "\"gpu\":[{\"minor\":3,\"resources\":{\"koordinator.sh/gpu-core\":\"50\","
-                  "\"koordinator.sh/gpu-memory\":\"23034Mi\",\"koordinator.sh/gpu-memory-ratio\":\"50\"}}],"
-                  "\"rdma\":[{\"minor\":0,\"resources\":{\"koordinator.sh/rdma\":\"1\"}}]}");
+    assert_format(
+        &placement,
+        "{\"fpga\":[{\"minor\":9,\"resources\":{\"koordinator.sh/fpga\":\"1k\"}}],"
+        "\"gpu\":[{\"minor\":3,\"resources\":{\"koordinator.sh/gpu-core\":\"50\","
+        "\"koordinator.sh/gpu-memory\":\"23034Mi\",\"koordinator.sh/gpu-memory-ratio\":\"50\"}}],"
+        "\"rdma\":[{\"minor\":0,\"resources\":{\"koordinator.sh/rdma\":\"1\"}}]}");
     assert_visible(&placement, "3");
 }
 
@@ -265,8 +281,9 @@ static void test_zero_amounts_are_left_out(void **state)
     (void)state;
     struct placement placement = {.count = 1};
     placement.cards[0] = card(DEVICE_GPU, 2, 0, 25, 4 * GIB, "");
-    assert_format(&placement, "{\"gpu\":[{\"minor\":2,\"resources\":{\"koordinator.sh/gpu-memory\":\"4Gi\","
-                              "\"koordinator.sh/gpu-memory-ratio\":\"25\"}}]}");
+    assert_format(&placement,
+                  "{\"gpu\":[{\"minor\":2,\"resources\":{\"koordinator.sh/gpu-memory\":\"4Gi\","
+                  "\"koordinator.sh/gpu-memory-ratio\":\"25\"}}]}");
     placement.count = 0;
     assert_format(&placement, "{}");
     assert_visible(&placement, "");
@@ -281,7 +298,8 @@ static void test_visible_devices_are_all_ids_or_all_minors(void **state)
     placement.cards[2] = card(DEVICE_RDMA, 1, 1, 0, 0, "0000:1f:00.0");
     assert_visible(&placement, "4,6");
     placement.cards[1] = card(DEVICE_GPU, 6, 1, 0, 0, "GPU-b");
-    placement.cards[2] = card(DEVICE_RDMA, 1, 1, 0, 0, ""); /* an RDMA card without id is no matter */
+    placement.cards[2] =
+        card(DEVICE_RDMA, 1, 1, 0, 0, ""); /* an RDMA card without id is no matter */
     assert_visible(&placement, "GPU-a,GPU-b");
 }
 
@@ -320,20 +338,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, finish)
-        TEST(test_reads_koordinators_case),
-        TEST(test_reads_a_shared_pod),
-        TEST(test_sorts_and_adds_up),
-        TEST(test_skips_what_is_nobodys),
-        TEST(test_understands_old_names),
-        TEST(test_repeated_types),
-        TEST(test_refuses_other_shapes),
-        TEST(test_refuses_impossible_amounts),
-        TEST(test_bounds_the_number_of_cards),
-        TEST(test_deep_nesting_is_only_unreadable),
-        TEST(test_writes_koordinators_bytes),
-        TEST(test_types_stand_in_byte_order),
-        TEST(test_zero_amounts_are_left_out),
-        TEST(test_visible_devices_are_all_ids_or_all_minors),
+        TEST(test_reads_koordinators_case),    TEST(test_reads_a_shared_pod),
+        TEST(test_sorts_and_adds_up),          TEST(test_skips_what_is_nobodys),
+        TEST(test_understands_old_names),      TEST(test_repeated_types),
+        TEST(test_refuses_other_shapes),       TEST(test_refuses_impossible_amounts),
+        TEST(test_bounds_the_number_of_cards), TEST(test_deep_nesting_is_only_unreadable),
+        TEST(test_writes_koordinators_bytes),  TEST(test_types_stand_in_byte_order),
+        TEST(test_zero_amounts_are_left_out),  TEST(test_visible_devices_are_all_ids_or_all_minors),
         TEST(test_what_is_written_reads_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

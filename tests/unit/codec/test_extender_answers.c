@@ -104,15 +104,17 @@ static void test_filter_names_each_failure_once(void **state)
 static void test_filter_answers_nodes_with_nodes(void **state)
 {
     (void)state;
-    const struct str texts[] = {STR("{\"metadata\": {\"name\":\"gpu-node-01\"},\"n\":1e400}"), STR("{}")};
+    const struct str texts[] = {STR("{\"metadata\": {\"name\":\"gpu-node-01\"},\"n\":1e400}"),
+                                STR("{}")};
     enum reason reasons[] = {REASON_FITS, REASON_NO_GPU};
     struct candidates_call call = {
         .nodes = two_nodes, .node_count = 2, .full_nodes = true, .node_json = texts};
     struct filter_answer answer = {.reasons = reasons, .fit_count = 1};
     extender_encode_filter(&call, &answer, &out);
-    assert_answer("{\"Nodes\":{\"metadata\":{},\"items\":[{\"metadata\": {\"name\":\"gpu-node-01\"},"
-                  "\"n\":1e400}]},\"NodeNames\":null,\"FailedNodes\":{},"
-                  "\"FailedAndUnresolvableNodes\":{},\"Error\":\"\"}");
+    assert_answer(
+        "{\"Nodes\":{\"metadata\":{},\"items\":[{\"metadata\": {\"name\":\"gpu-node-01\"},"
+        "\"n\":1e400}]},\"NodeNames\":null,\"FailedNodes\":{},"
+        "\"FailedAndUnresolvableNodes\":{},\"Error\":\"\"}");
 
     reasons[0] = REASON_NO_GPU;
     answer.fit_count = 0;
@@ -209,10 +211,11 @@ static void test_questions_read_back(void **state)
     struct arena mem = {0};
     struct error err;
     struct candidates_call call;
-    extender_encode_args(STR("{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u\"}}"), two_nodes,
-                         2, &out);
-    assert_int_equal(extender_decode_candidates((struct str){out.data, out.len}, &codec_default_limits,
-                                                &mem, &call, &err), 0);
+    extender_encode_args(STR("{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u\"}}"),
+                         two_nodes, 2, &out);
+    assert_int_equal(extender_decode_candidates((struct str){out.data, out.len},
+                                                &codec_default_limits, &mem, &call, &err),
+                     0);
     assert_int_equal(call.node_count, 2);
     assert_true(str_eq(call.nodes[1], two_nodes[1]));
     strbuf_done(&out);
@@ -220,8 +223,9 @@ static void test_questions_read_back(void **state)
     struct pod_id pod = {.ns = STR("n"), .name = STR("p"), .uid = STR("u")};
     struct bind_call bind;
     extender_encode_bind_args(&pod, STR("node"), &out);
-    assert_int_equal(extender_decode_bind((struct str){out.data, out.len}, &codec_default_limits, &mem,
-                                          &bind, &err), 0);
+    assert_int_equal(extender_decode_bind((struct str){out.data, out.len}, &codec_default_limits,
+                                          &mem, &bind, &err),
+                     0);
     assert_true(str_is(bind.pod.ns, "n") && str_is(bind.pod.name, "p"));
     assert_true(str_is(bind.pod.uid, "u") && str_is(bind.node, "node"));
     arena_done(&mem);
@@ -248,9 +252,11 @@ static void test_answers_are_read(void **state)
     assert_true(str_is(result.error, "cache not synced"));
     assert_int_equal(result.first_failure.len, 0);
 
-    assert_int_equal(extender_decode_filter_result(
-                         STR("{\"FailedNodes\":{},\"FailedAndUnresolvableNodes\":{\"a\":\"never\"}}"), &mem,
-                         &result, &err), 0);
+    assert_int_equal(
+        extender_decode_filter_result(
+            STR("{\"FailedNodes\":{},\"FailedAndUnresolvableNodes\":{\"a\":\"never\"}}"), &mem,
+            &result, &err),
+        0);
     assert_true(str_is(result.first_failure, "never"));
 
     const struct str *hosts;
@@ -281,15 +287,18 @@ static void test_bad_answers(void **state)
     const struct str *hosts;
     const int64_t *scores;
     uint32_t count;
-    assert_int_equal(extender_decode_priorities(STR("[{\"Host\":\"a\",\"Score\":7.0}]"), &mem, &hosts,
-                                                &scores, &count, &err), -EINVAL);
+    assert_int_equal(extender_decode_priorities(STR("[{\"Host\":\"a\",\"Score\":7.0}]"), &mem,
+                                                &hosts, &scores, &count, &err),
+                     -EINVAL);
     assert_string_equal(err.text, "body[0].Score: must be an integer");
-    assert_int_equal(extender_decode_priorities(STR("{}"), &mem, &hosts, &scores, &count, &err), -EINVAL);
+    assert_int_equal(extender_decode_priorities(STR("{}"), &mem, &hosts, &scores, &count, &err),
+                     -EINVAL);
     assert_string_equal(err.text, "body: must be an array");
     struct filter_result result;
     assert_int_equal(extender_decode_filter_result(STR("[]"), &mem, &result, &err), -EINVAL);
     assert_string_equal(err.text, "body: must be an object");
-    assert_int_equal(extender_decode_filter_result(STR("{\"NodeNames\":[1]}"), &mem, &result, &err), -EINVAL);
+    assert_int_equal(extender_decode_filter_result(STR("{\"NodeNames\":[1]}"), &mem, &result, &err),
+                     -EINVAL);
     assert_string_equal(err.text, "NodeNames[0]: must be a string");
     struct str text;
     assert_int_equal(extender_decode_bind_result(STR(""), &mem, &text, &err), -EINVAL);

@@ -55,7 +55,8 @@ static void refuse_candidates(struct str body, int code, const char *sentence)
 {
     struct candidates_call call = {.node_count = 77};
     struct candidates_call before = call;
-    assert_int_equal(extender_decode_candidates(body, &codec_default_limits, &mem, &call, &err), code);
+    assert_int_equal(extender_decode_candidates(body, &codec_default_limits, &mem, &call, &err),
+                     code);
     assert_string_equal(err.text, sentence);
     assert_memory_equal(&call, &before, sizeof(call));
     body_free(body);
@@ -126,11 +127,16 @@ static void test_odd_pod(void **state)
         const char *name;
         enum container_role role;
     } expected[] = {
-        {"fetch", CONTAINER_INIT},          {"sidecar-proxy", CONTAINER_SIDECAR},
-        {"sidecar-gpu-mon", CONTAINER_SIDECAR}, {"warmup", CONTAINER_INIT},
-        {"main", CONTAINER_APP},            {"second", CONTAINER_APP},
-        {"whole-nvidia", CONTAINER_APP},    {"zero-gpu", CONTAINER_APP},
-        {"no-resources", CONTAINER_APP},    {"huge", CONTAINER_APP},
+        {"fetch", CONTAINER_INIT},
+        {"sidecar-proxy", CONTAINER_SIDECAR},
+        {"sidecar-gpu-mon", CONTAINER_SIDECAR},
+        {"warmup", CONTAINER_INIT},
+        {"main", CONTAINER_APP},
+        {"second", CONTAINER_APP},
+        {"whole-nvidia", CONTAINER_APP},
+        {"zero-gpu", CONTAINER_APP},
+        {"no-resources", CONTAINER_APP},
+        {"huge", CONTAINER_APP},
     };
     for (size_t i = 0; i < 10; i++) {
         assert_str(pod->containers[i].name, expected[i].name);
@@ -141,8 +147,8 @@ static void test_odd_pod(void **state)
     assert_false(resources_any(&pod->overhead));
 
     struct resources sum;
-    assert_int_equal(request_effective(pod->containers, pod->container_count, &pod->overhead, &sum,
-                                       &err), 0);
+    assert_int_equal(
+        request_effective(pod->containers, pod->container_count, &pod->overhead, &sum, &err), 0);
     struct resources facts = {0};
     facts.amount[RESOURCE_GPU_CORE] = 135;
     facts.amount[RESOURCE_GPU_MEMORY] = 25769803776;
@@ -318,7 +324,8 @@ static void test_the_last_key_wins(void **state)
 static void test_names_win_over_nodes(void **state)
 {
     (void)state;
-    struct candidates_call call = candidates(min_with("\"Nodes\":null", "\"Nodes\":{\"items\":[{}]}"));
+    struct candidates_call call =
+        candidates(min_with("\"Nodes\":null", "\"Nodes\":{\"items\":[{}]}"));
     assert_false(call.full_nodes);
     assert_int_equal(call.node_count, 3);
 }
@@ -331,7 +338,8 @@ static void test_a_current_name_wins_over_its_old_one(void **state)
         "\"koordinator.sh/gpu-core\":\"20\",\"kubernetes.io/gpu-core\":\"70\"",
     };
     for (int i = 0; i < 2; i++) {
-        struct candidates_call call = candidates(min_with("\"koordinator.sh/gpu-core\":\"50\"", both[i]));
+        struct candidates_call call =
+            candidates(min_with("\"koordinator.sh/gpu-core\":\"50\"", both[i]));
         assert_int_equal(call.pod.containers[0].requests.amount[RESOURCE_GPU_CORE], 20);
     }
     struct candidates_call old = candidates(
@@ -367,8 +375,8 @@ static void test_bad_pods(void **state)
                       "Pod.metadata.uid: must not be empty");
     refuse_candidates(BODY("bad/pod-already-assigned.json"), -EINVAL,
                       "Pod.spec.nodeName: pod is already assigned to node \"gpu-node-01\"");
-    refuse_candidates(min_with("\"name\":\"infer-half-7d9c6b5f4d-x2k8p\"", "\"name\":null"), -EINVAL,
-                      "Pod.metadata.name: must not be empty");
+    refuse_candidates(min_with("\"name\":\"infer-half-7d9c6b5f4d-x2k8p\"", "\"name\":null"),
+                      -EINVAL, "Pod.metadata.name: must not be empty");
     refuse_candidates(min_with("\"namespace\":\"ml-team\"", "\"namespace\":\"\""), -EINVAL,
                       "Pod.metadata.namespace: must not be empty");
     refuse_candidates(min_with("\"namespace\":\"ml-team\"", "\"namespace\":5"), -EINVAL,
@@ -383,7 +391,8 @@ static void test_bad_containers(void **state)
 {
     (void)state;
     struct candidates_call call;
-    struct str body = min_with("\"koordinator.sh/gpu-core\":\"50\"", "\"koordinator.sh/gpu-core\":\"5O\"");
+    struct str body =
+        min_with("\"koordinator.sh/gpu-core\":\"50\"", "\"koordinator.sh/gpu-core\":\"5O\"");
     assert_int_equal(extender_decode_candidates(body, &codec_default_limits, &mem, &call, &err),
                      -EINVAL);
     static const char path[] =
@@ -392,14 +401,14 @@ static void test_bad_containers(void **state)
     assert_non_null(strstr(err.text, "5O"));
     body_free(body);
 
-    refuse_candidates(min_with("\"koordinator.sh/gpu-core\":\"50\"", "\"koordinator.sh/gpu-core\":[]"),
-                      -EINVAL,
-                      "Pod.spec.containers[0].resources.requests[\"koordinator.sh/gpu-core\"]: "
-                      "must be a quantity");
+    refuse_candidates(
+        min_with("\"koordinator.sh/gpu-core\":\"50\"", "\"koordinator.sh/gpu-core\":[]"), -EINVAL,
+        "Pod.spec.containers[0].resources.requests[\"koordinator.sh/gpu-core\"]: "
+        "must be a quantity");
     refuse_candidates(min_with("\"containers\":[{", "\"containers\":[7,{"), -EINVAL,
                       "Pod.spec.containers[0]: must be an object");
-    refuse_candidates(min_with("\"containers\":[", "\"initContainers\":{},\"containers\":["), -EINVAL,
-                      "Pod.spec.initContainers: must be an array");
+    refuse_candidates(min_with("\"containers\":[", "\"initContainers\":{},\"containers\":["),
+                      -EINVAL, "Pod.spec.initContainers: must be an array");
     refuse_candidates(min_with("\"containers\":[", "\"overhead\":[],\"containers\":["), -EINVAL,
                       "Pod.spec.overhead: must be an object");
 }
@@ -414,11 +423,12 @@ static void test_bad_candidates(void **state)
                       "NodeNames: must be an array");
     refuse_candidates(min_with("\"Nodes\":null,\"NodeNames\"", "\"Nodes\":[],\"x\""), -EINVAL,
                       "Nodes: must be an object");
-    refuse_candidates(min_with("\"Nodes\":null,\"NodeNames\"", "\"Nodes\":{\"items\":[{},3]},\"x\""),
-                      -EINVAL, "Nodes.items[1]: must be an object");
     refuse_candidates(
-        min_with("\"Nodes\":null,\"NodeNames\"", "\"Nodes\":{\"items\":[{\"metadata\":{\"name\":1}}]},\"x\""),
-        -EINVAL, "Nodes.items[0].metadata.name: must be a string");
+        min_with("\"Nodes\":null,\"NodeNames\"", "\"Nodes\":{\"items\":[{},3]},\"x\""), -EINVAL,
+        "Nodes.items[1]: must be an object");
+    refuse_candidates(min_with("\"Nodes\":null,\"NodeNames\"",
+                               "\"Nodes\":{\"items\":[{\"metadata\":{\"name\":1}}]},\"x\""),
+                      -EINVAL, "Nodes.items[0].metadata.name: must be a string");
 }
 
 static void test_limits(void **state)
@@ -460,7 +470,8 @@ static void refuse_preempt(const char *body, const char *sentence)
 {
     struct preempt_call call;
     struct str copy = body_copy(str_from(body));
-    assert_int_equal(extender_decode_preempt(copy, &codec_default_limits, &mem, &call, &err), -EINVAL);
+    assert_int_equal(extender_decode_preempt(copy, &codec_default_limits, &mem, &call, &err),
+                     -EINVAL);
     assert_string_equal(err.text, sentence);
     body_free(copy);
 }
@@ -471,14 +482,16 @@ static void test_bad_preempt(void **state)
     refuse_preempt("{" POD "}", "NodeNameToMetaVictims: one of NodeNameToVictims and "
                                 "NodeNameToMetaVictims must be given");
     refuse_preempt("{\"NodeNameToMetaVictims\":{}}", "Pod: must not be null");
-    refuse_preempt("{" POD ",\"NodeNameToMetaVictims\":[]}", "NodeNameToMetaVictims: must be an object");
+    refuse_preempt("{" POD ",\"NodeNameToMetaVictims\":[]}",
+                   "NodeNameToMetaVictims: must be an object");
     refuse_preempt("{" POD ",\"NodeNameToMetaVictims\":{\"a\":3}}",
                    "NodeNameToMetaVictims[\"a\"]: must be an object");
     refuse_preempt("{" POD ",\"NodeNameToMetaVictims\":{\"a\":{\"Pods\":{}}}}",
                    "NodeNameToMetaVictims[\"a\"].Pods: must be an array");
     refuse_preempt("{" POD ",\"NodeNameToMetaVictims\":{\"a\":{\"Pods\":[null,{\"UID\":7}]}}}",
                    "NodeNameToMetaVictims[\"a\"].Pods[1].UID: must be a string");
-    refuse_preempt("{" POD ",\"NodeNameToVictims\":{\"a\":{\"Pods\":[{\"metadata\":{\"uid\":7}}]}}}",
+    refuse_preempt("{" POD
+                   ",\"NodeNameToVictims\":{\"a\":{\"Pods\":[{\"metadata\":{\"uid\":7}}]}}}",
                    "NodeNameToVictims[\"a\"].Pods[0].metadata.uid: must be a string");
     refuse_preempt("{" POD ",\"NodeNameToMetaVictims\":{\"a\":{\"NumPDBViolations\":1.5}}}",
                    "NodeNameToMetaVictims[\"a\"].NumPDBViolations: must be an integer");
@@ -487,15 +500,16 @@ static void test_bad_preempt(void **state)
 static void test_preempt_repeated_names_and_forms(void **state)
 {
     (void)state;
-    struct preempt_call call = preempt(body_copy(STR(
-        "{" POD ",\"NodeNameToVictims\":{\"x\":{\"Pods\":[]}},\"NodeNameToMetaVictims\":{"
-        "\"a\":{\"Pods\":[{\"UID\":\"1\"},{\"UID\":\"2\"}],\"NumPDBViolations\":4},"
-        "\"b\":{\"Pods\":[{\"UID\":\"3\"}]},"
-        "\"\\u0061\":{\"Pods\":[{\"UID\":\"5\"},null,{},{\"UID\":\"\"}]},"
-        "\"b\":null,\"c\":null,\"c\":{\"Pods\":[{\"UID\":\"6\"}]}}}")));
+    struct preempt_call call = preempt(body_copy(
+        STR("{" POD ",\"NodeNameToVictims\":{\"x\":{\"Pods\":[]}},\"NodeNameToMetaVictims\":{"
+            "\"a\":{\"Pods\":[{\"UID\":\"1\"},{\"UID\":\"2\"}],\"NumPDBViolations\":4},"
+            "\"b\":{\"Pods\":[{\"UID\":\"3\"}]},"
+            "\"\\u0061\":{\"Pods\":[{\"UID\":\"5\"},null,{},{\"UID\":\"\"}]},"
+            "\"b\":null,\"c\":null,\"c\":{\"Pods\":[{\"UID\":\"6\"}]}}}")));
     assert_int_equal(call.node_count, 2);
     assert_str(call.nodes[0].node, "a");
-    assert_int_equal(call.nodes[0].count, 1); /* the last word on "a"; victims without UID dropped */
+    assert_int_equal(call.nodes[0].count,
+                     1); /* the last word on "a"; victims without UID dropped */
     assert_str(call.nodes[0].uids[0], "5");
     assert_int_equal(call.nodes[0].pdb_violations, 0);
     assert_str(call.nodes[1].node, "c");
@@ -516,9 +530,9 @@ static void test_bad_bind(void **state)
                 "PodName: must be a DNS-1123 subdomain");
     refuse_bind(body_copy(STR("{\"PodName\":\"a\",\"PodNamespace\":\"b\",\"PodUID\":\"c\"}")),
                 "Node: must not be empty");
-    refuse_bind(
-        body_copy(STR("{\"PodName\":\"a\",\"PodNamespace\":\"b\",\"PodUID\":\"c\",\"Node\":\"A\"}")),
-        "Node: must be a DNS-1123 subdomain");
+    refuse_bind(body_copy(STR(
+                    "{\"PodName\":\"a\",\"PodNamespace\":\"b\",\"PodUID\":\"c\",\"Node\":\"A\"}")),
+                "Node: must be a DNS-1123 subdomain");
 }
 
 /* A bind for a pod that is not the UID's is well formed: the use case finds out. */
@@ -538,11 +552,13 @@ static void test_errors_may_be_unwanted(void **state)
     struct candidates_call call;
     struct preempt_call victims;
     struct bind_call bind;
+    assert_int_equal(extender_decode_candidates(STR("{"), &codec_default_limits, &mem, &call, NULL),
+                     -EINVAL);
     assert_int_equal(
-        extender_decode_candidates(STR("{"), &codec_default_limits, &mem, &call, NULL), -EINVAL);
-    assert_int_equal(
-        extender_decode_preempt(STR("{\"Pod\":1}"), &codec_default_limits, &mem, &victims, NULL), -EINVAL);
-    assert_int_equal(extender_decode_bind(STR("{}"), &codec_default_limits, &mem, &bind, NULL), -EINVAL);
+        extender_decode_preempt(STR("{\"Pod\":1}"), &codec_default_limits, &mem, &victims, NULL),
+        -EINVAL);
+    assert_int_equal(extender_decode_bind(STR("{}"), &codec_default_limits, &mem, &bind, NULL),
+                     -EINVAL);
 }
 
 int main(void)

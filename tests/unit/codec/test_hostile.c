@@ -16,8 +16,9 @@
 #include "codec/objects.h"
 
 /*
- * Every decoder on every text that a sample becomes by cutting it short or by changing one byte, and with
- * every single allocation failing. Results are only looked at for sense: sanitizers do the rest.
+ * Every decoder on every text that a sample becomes by cutting it short or by changing one byte,
+ * and with every single allocation failing. Results are only looked at for sense: sanitizers do the
+ * rest.
  */
 
 typedef int (*decoder)(struct str text, struct arena *mem, struct error *err);
@@ -131,18 +132,26 @@ static int bind_pod(struct str text, struct arena *mem, struct error *err)
 }
 
 #define POD_TEXT                                                                                   \
-    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"uid\":\"u\",\"annotations\":{"             \
-    "\"scheduling.koordinator.sh/device-allocated\":\"{\\\"gpu\\\":[{\\\"minor\\\":4,\\\"resources\\\":"        \
-    "{\\\"koordinator.sh/gpu-core\\\":\\\"25\\\"}}]}\",\"example.com/ctrl\":\"\\ud83d\\ude80\"}},"               \
-    "\"spec\":{\"containers\":[{\"name\":\"c\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"2\"}}}],"          \
-    "\"initContainers\":[{\"name\":\"i\",\"restartPolicy\":\"Always\"}],\"overhead\":{\"cpu\":1},\"priority\":3}," \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"uid\":\"u\","          \
+    "\"annotations\":{"                                                                            \
+    "\"scheduling.koordinator.sh/"                                                                 \
+    "device-allocated\":\"{\\\"gpu\\\":[{\\\"minor\\\":4,\\\"resources\\\":"                       \
+    "{\\\"koordinator.sh/gpu-core\\\":\\\"25\\\"}}]}\",\"example.com/ctrl\":\"\\ud83d\\ude80\"}}," \
+    "\"spec\":{\"containers\":[{\"name\":\"c\",\"resources\":{\"limits\":{\"nvidia.com/"           \
+    "gpu\":\"2\"}}}],"                                                                             \
+    "\"initContainers\":[{\"name\":\"i\",\"restartPolicy\":\"Always\"}],\"overhead\":{\"cpu\":1}," \
+    "\"priority\":3},"                                                                             \
     "\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Ready\"}]}}"
 #define DEVICE_TEXT                                                                                \
-    "{\"metadata\":{\"name\":\"n1\"},\"spec\":{\"devices\":[{\"type\":\"gpu\",\"id\":\"GPU-a\",\"minor\":0,"            \
-    "\"health\":true,\"resources\":{\"koordinator.sh/gpu-memory\":\"16Gi\"}},{\"type\":\"rdma\",\"minor\":1}]}}"
+    "{\"metadata\":{\"name\":\"n1\"},\"spec\":{\"devices\":[{\"type\":\"gpu\",\"id\":\"GPU-a\","   \
+    "\"minor\":0,"                                                                                 \
+    "\"health\":true,\"resources\":{\"koordinator.sh/"                                             \
+    "gpu-memory\":\"16Gi\"}},{\"type\":\"rdma\",\"minor\":1}]}}"
 #define ANNOTATION_TEXT                                                                            \
-    "{\"gpu\":[{\"minor\":3,\"resources\":{\"koordinator.sh/gpu-core\":\"50\",\"koordinator.sh/gpu-memory\":"      \
-    "\"23034Mi\"},\"id\":\"GPU-5\"},{\"minor\":3,\"resources\":{\"koordinator.sh/gpu-core\":1e1}}],\"rdma\":[]}"
+    "{\"gpu\":[{\"minor\":3,\"resources\":{\"koordinator.sh/gpu-core\":\"50\",\"koordinator.sh/"   \
+    "gpu-memory\":"                                                                                \
+    "\"23034Mi\"},\"id\":\"GPU-5\"},{\"minor\":3,\"resources\":{\"koordinator.sh/"                 \
+    "gpu-core\":1e1}}],\"rdma\":[]}"
 
 static const struct sample {
     decoder decode;
@@ -156,8 +165,9 @@ static const struct sample {
     {decode_preempt, "preempt-meta.json", {0}},
     {decode_preempt, "preempt-full.json", {0}},
     {decode_bind, "bind.json", {0}},
-    {decode_filter_result, NULL, STR("{\"Nodes\":null,\"NodeNames\":[\"a\",\"\\u00e9\"],\"FailedNodes\":{\"b\":\"t\"},"
-                                     "\"FailedAndUnresolvableNodes\":{},\"Error\":\"\"}")},
+    {decode_filter_result, NULL,
+     STR("{\"Nodes\":null,\"NodeNames\":[\"a\",\"\\u00e9\"],\"FailedNodes\":{\"b\":\"t\"},"
+         "\"FailedAndUnresolvableNodes\":{},\"Error\":\"\"}")},
     {decode_priorities, NULL, STR("[{\"Host\":\"a\",\"Score\":10},{\"Host\":\"b\",\"Score\":-3}]")},
     {decode_bind_result, NULL, STR("{\"Error\":\"no\"}")},
     {decode_annotation, NULL, STR(ANNOTATION_TEXT)},

@@ -61,8 +61,9 @@ static void refuse_head(const char *json, const char *sentence)
 static void test_head(void **state)
 {
     (void)state;
-    struct object_head head = head_of("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\","
-                                      "\"namespace\":\"n\",\"uid\":\"u\"}}");
+    struct object_head head =
+        head_of("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\","
+                "\"namespace\":\"n\",\"uid\":\"u\"}}");
     assert_int_equal(head.kind, KIND_POD);
     assert_str(head.api_version, "v1");
     assert_str(head.kind_name, "Pod");
@@ -126,8 +127,9 @@ static struct pod pod_of(const char *json)
 static void test_pod_life(void **state)
 {
     (void)state;
-    struct pod pod = pod_of("{\"metadata\":{\"name\":\"p\"},\"spec\":{\"nodeName\":\"n1\",\"priority\":-7},"
-                            "\"status\":{\"phase\":\"Running\",\"nominatedNodeName\":\"n2\"}}");
+    struct pod pod =
+        pod_of("{\"metadata\":{\"name\":\"p\"},\"spec\":{\"nodeName\":\"n1\",\"priority\":-7},"
+               "\"status\":{\"phase\":\"Running\",\"nominatedNodeName\":\"n2\"}}");
     assert_str(pod.node_name, "n1");
     assert_str(pod.nominated_node, "n2");
     assert_int_equal(pod.priority, -7);
@@ -145,17 +147,19 @@ static void test_pod_life(void **state)
 static void test_pod_requests_not_limits(void **state)
 {
     (void)state;
-    struct pod pod = pod_of("{\"spec\":{\"containers\":[{\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"8\"},"
-                            "\"requests\":{\"nvidia.com/gpu\":\"2\",\"cpu\":\"rubbish\"}}},null],"
-                            "\"overhead\":{\"koordinator.sh/rdma\":\"3\"}}}");
+    struct pod pod =
+        pod_of("{\"spec\":{\"containers\":[{\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"8\"},"
+               "\"requests\":{\"nvidia.com/gpu\":\"2\",\"cpu\":\"rubbish\"}}},null],"
+               "\"overhead\":{\"koordinator.sh/rdma\":\"3\"}}}");
     assert_int_equal(pod.container_count, 2);
     assert_int_equal(pod.containers[0].requests.amount[RESOURCE_NVIDIA_GPU], 2);
     assert_false(resources_any(&pod.containers[1].requests));
     assert_int_equal(pod.overhead.amount[RESOURCE_RDMA], 3);
 }
 
-#define WITH_ANNOTATION(value) "{\"metadata\":{\"annotations\":{\"x\":5,"                              \
-                               "\"scheduling.koordinator.sh/device-allocated\":" value "}}}"
+#define WITH_ANNOTATION(value)                                                                     \
+    "{\"metadata\":{\"annotations\":{\"x\":5,"                                                     \
+    "\"scheduling.koordinator.sh/device-allocated\":" value "}}}"
 
 static void test_pod_annotation(void **state)
 {
@@ -170,15 +174,17 @@ static void test_pod_annotation(void **state)
     assert_int_equal(pod_of(WITH_ANNOTATION("null")).annotation, ANNOTATION_ABSENT);
     assert_int_equal(pod_of("{}").annotation, ANNOTATION_ABSENT);
     assert_int_equal(pod_of(WITH_ANNOTATION("\"\"")).annotation, ANNOTATION_UNREADABLE);
-    assert_int_equal(pod_of(WITH_ANNOTATION("\"{\\\"gpu\\\":\"")).annotation, ANNOTATION_UNREADABLE);
+    assert_int_equal(pod_of(WITH_ANNOTATION("\"{\\\"gpu\\\":\"")).annotation,
+                     ANNOTATION_UNREADABLE);
     pod = pod_of(WITH_ANNOTATION("\"{\\\"gpu\\\":[{\\\"minor\\\":-4}]}\""));
     assert_int_equal(pod.annotation, ANNOTATION_UNREADABLE);
     assert_int_equal(pod.share_count, 0);
 
     struct pod untouched = {.priority = 9};
     assert_int_equal(object_decode_pod(STR(WITH_ANNOTATION("7")), &mem, &untouched, &err), -EINVAL);
-    assert_string_equal(err.text, "metadata.annotations[\"scheduling.koordinator.sh/device-allocated\"]: "
-                                  "must be a string");
+    assert_string_equal(err.text,
+                        "metadata.annotations[\"scheduling.koordinator.sh/device-allocated\"]: "
+                        "must be a string");
     assert_int_equal(untouched.priority, 9);
 }
 
@@ -202,8 +208,9 @@ static void test_annotation_text_is_whole(void **state)
     assert_int_equal(object_annotation(pod, "example.com/CTRL", &mem, &text, &err), 0);
     assert_null(text.data);
     body_free(body);
-    assert_int_equal(object_annotation(STR("{\"metadata\":{\"annotations\":{\"a\":1}}}"), "a", &mem, &text,
-                                       &err), -EINVAL);
+    assert_int_equal(object_annotation(STR("{\"metadata\":{\"annotations\":{\"a\":1}}}"), "a", &mem,
+                                       &text, &err),
+                     -EINVAL);
     assert_string_equal(err.text, "metadata.annotations[\"a\"]: must be a string");
 }
 
@@ -216,13 +223,19 @@ static void test_device(void **state)
     struct inventory inventory;
     uint32_t skipped = 77;
     struct str json = body_copy(STR(
-        "{\"apiVersion\":\"scheduling.koordinator.sh/v1alpha1\",\"kind\":\"Device\",\"metadata\":{\"name\":\"n1\"},"
-        "\"spec\":{\"devices\":[{\"type\":\"gpu\",\"id\":\"GPU-a\",\"minor\":0,\"health\":true,\"moduleID\":1,"
-        "\"resources\":{\"koordinator.sh/gpu-core\":\"100\",\"koordinator.sh/gpu-memory\":17179869184,"
-        "\"koordinator.sh/gpu-memory-ratio\":100},\"topology\":{\"socketID\":-1,\"nodeID\":0,\"pcieID\":\"pci0\"}},"
-        "{\"type\":\"gpu\",\"minor\":1,\"health\":false,\"resources\":{\"kubernetes.io/gpu-memory\":\"16Gi\"}},"
+        "{\"apiVersion\":\"scheduling.koordinator.sh/"
+        "v1alpha1\",\"kind\":\"Device\",\"metadata\":{\"name\":\"n1\"},"
+        "\"spec\":{\"devices\":[{\"type\":\"gpu\",\"id\":\"GPU-a\",\"minor\":0,\"health\":true,"
+        "\"moduleID\":1,"
+        "\"resources\":{\"koordinator.sh/gpu-core\":\"100\",\"koordinator.sh/"
+        "gpu-memory\":17179869184,"
+        "\"koordinator.sh/"
+        "gpu-memory-ratio\":100},\"topology\":{\"socketID\":-1,\"nodeID\":0,\"pcieID\":\"pci0\"}},"
+        "{\"type\":\"gpu\",\"minor\":1,\"health\":false,\"resources\":{\"kubernetes.io/"
+        "gpu-memory\":\"16Gi\"}},"
         "{\"type\":\"rdma\",\"minor\":1,\"id\":\"0000:1f:00.0\",\"health\":true,\"resources\":"
-        "{\"koordinator.sh/rdma\":\"100\",\"example.com/x\":\"?\"}},{\"type\":\"fpga\",\"minor\":0}]}}"));
+        "{\"koordinator.sh/rdma\":\"100\",\"example.com/"
+        "x\":\"?\"}},{\"type\":\"fpga\",\"minor\":0}]}}"));
     assert_int_equal(object_decode_device(json, &mem, &node, &inventory, &skipped, &err), 0);
     body_free(json);
     assert_str(node, "n1");
@@ -256,8 +269,10 @@ static void test_device_leaves_bad_entries_out(void **state)
         "{\"minor\":4},{\"type\":\"gpu\",\"minor\":-1},{\"type\":\"gpu\",\"minor\":\"4\"},"
         "{\"type\":\"gpu\",\"minor\":4,\"resources\":{\"koordinator.sh/gpu-memory\":\"65Ti\"}},"
         "{\"type\":\"gpu\",\"minor\":4,\"resources\":{\"koordinator.sh/gpu-core\":\"-1\"}},"
-        "{\"type\":\"gpu\",\"minor\":4,\"health\":\"true\"},{\"type\":\"gpu\",\"minor\":4,\"id\":\"a\\u0000b\"},"
-        "{\"type\":\"gpu\",\"minor\":4,\"id\":\"0123456789012345678901234567890123456789012345678901234567890123456"
+        "{\"type\":\"gpu\",\"minor\":4,\"health\":\"true\"},{\"type\":\"gpu\",\"minor\":4,\"id\":"
+        "\"a\\u0000b\"},"
+        "{\"type\":\"gpu\",\"minor\":4,\"id\":"
+        "\"0123456789012345678901234567890123456789012345678901234567890123456"
         "78901234567890123456789012345\"},"
         "{\"type\":\"rdma\",\"minor\":3}]}}");
     assert_int_equal(object_decode_device(json, &mem, &node, &inventory, &skipped, &err), 0);
@@ -279,8 +294,9 @@ static void test_device_with_too_many_cards(void **state)
     struct str node;
     struct inventory inventory;
     uint32_t skipped;
-    assert_int_equal(object_decode_device((struct str){json.data, json.len}, &mem, &node, &inventory,
-                                          &skipped, &err), 0);
+    assert_int_equal(object_decode_device((struct str){json.data, json.len}, &mem, &node,
+                                          &inventory, &skipped, &err),
+                     0);
     strbuf_done(&json);
     assert_int_equal(inventory.count, CARDS_PER_NODE_MAX);
     assert_int_equal(skipped, 3);
@@ -293,15 +309,19 @@ static void test_bad_devices(void **state)
     struct str node;
     struct inventory inventory = {.count = 77};
     uint32_t skipped;
-    assert_int_equal(object_decode_device(STR("{\"spec\":{}}"), &mem, &node, &inventory, &skipped, &err),
-                     -EINVAL);
+    assert_int_equal(
+        object_decode_device(STR("{\"spec\":{}}"), &mem, &node, &inventory, &skipped, &err),
+        -EINVAL);
     assert_string_equal(err.text, "metadata.name: must not be empty");
-    assert_int_equal(object_decode_device(STR("{\"metadata\":{\"name\":\"n\"},\"spec\":{\"devices\":{}}}"), &mem,
-                                          &node, &inventory, &skipped, &err), -EINVAL);
+    assert_int_equal(
+        object_decode_device(STR("{\"metadata\":{\"name\":\"n\"},\"spec\":{\"devices\":{}}}"), &mem,
+                             &node, &inventory, &skipped, &err),
+        -EINVAL);
     assert_string_equal(err.text, "spec.devices: must be an array");
     assert_int_equal(inventory.count, 77);
-    assert_int_equal(object_decode_device(STR("{\"metadata\":{\"name\":\"n\"}}"), &mem, &node, &inventory,
-                                          &skipped, &err), 0);
+    assert_int_equal(object_decode_device(STR("{\"metadata\":{\"name\":\"n\"}}"), &mem, &node,
+                                          &inventory, &skipped, &err),
+                     0);
     assert_int_equal(inventory.count, 0);
 }
 
@@ -319,37 +339,48 @@ static void test_default_pod(void **state)
     struct strbuf out = {0};
     assert_int_equal(
         object_default_pod(
-            STR("{\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"uid\":\"mine\"},\"spec\":{\"containers\":["
+            STR("{\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"uid\":\"mine\"},\"spec\":{"
+                "\"containers\":["
                 "{\"name\":\"a\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":2,\"cpu\":\"4\"},"
                 "\"requests\":{\"cpu\":\"1\",\"koordinator.sh/rdma\":\"5\",\"memory\":\"1Gi\"}}},"
                 "{\"name\":\"b\"},{\"name\":\"c\",\"resources\":{}}]}}"),
-            STR("u-1"), STR("2026-11-20T08:15:30Z"), &out, &err), 0);
-    assert_text(&out, "{\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"uid\":\"u-1\","
-                      "\"creationTimestamp\":\"2026-11-20T08:15:30Z\",\"namespace\":\"default\"},"
-                      "\"spec\":{\"containers\":[{\"name\":\"a\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":2,"
-                      "\"cpu\":\"4\",\"koordinator.sh/rdma\":\"5\"},\"requests\":{\"cpu\":\"1\","
-                      "\"koordinator.sh/rdma\":\"5\",\"memory\":\"1Gi\",\"nvidia.com/gpu\":2}}},{\"name\":\"b\"},"
-                      "{\"name\":\"c\",\"resources\":{}}]},\"status\":{\"phase\":\"Pending\"}}");
+            STR("u-1"), STR("2026-11-20T08:15:30Z"), &out, &err),
+        0);
+    assert_text(
+        &out,
+        "{\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"uid\":\"u-1\","
+        "\"creationTimestamp\":\"2026-11-20T08:15:30Z\",\"namespace\":\"default\"},"
+        "\"spec\":{\"containers\":[{\"name\":\"a\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":2,"
+        "\"cpu\":\"4\",\"koordinator.sh/rdma\":\"5\"},\"requests\":{\"cpu\":\"1\","
+        "\"koordinator.sh/rdma\":\"5\",\"memory\":\"1Gi\",\"nvidia.com/gpu\":2}}},{\"name\":\"b\"},"
+        "{\"name\":\"c\",\"resources\":{}}]},\"status\":{\"phase\":\"Pending\"}}");
 
     /* What is there stays, the UID apart. */
     assert_int_equal(
-        object_default_pod(STR("{\"metadata\":{\"namespace\":\"n\",\"creationTimestamp\":\"t\"},"
-                               "\"spec\":{\"initContainers\":[{\"resources\":{\"limits\":{\"a/b\":\"1\"}}}]},"
-                               "\"status\":{\"phase\":\"Running\"}}"),
-                           STR("u-2"), STR("x"), &out, &err), 0);
-    assert_text(&out, "{\"metadata\":{\"namespace\":\"n\",\"creationTimestamp\":\"t\",\"uid\":\"u-2\"},"
-                      "\"spec\":{\"initContainers\":[{\"resources\":{\"limits\":{\"a/b\":\"1\"},"
-                      "\"requests\":{\"a/b\":\"1\"}}}]},\"status\":{\"phase\":\"Running\"}}");
+        object_default_pod(
+            STR("{\"metadata\":{\"namespace\":\"n\",\"creationTimestamp\":\"t\"},"
+                "\"spec\":{\"initContainers\":[{\"resources\":{\"limits\":{\"a/b\":\"1\"}}}]},"
+                "\"status\":{\"phase\":\"Running\"}}"),
+            STR("u-2"), STR("x"), &out, &err),
+        0);
+    assert_text(&out,
+                "{\"metadata\":{\"namespace\":\"n\",\"creationTimestamp\":\"t\",\"uid\":\"u-2\"},"
+                "\"spec\":{\"initContainers\":[{\"resources\":{\"limits\":{\"a/b\":\"1\"},"
+                "\"requests\":{\"a/b\":\"1\"}}}]},\"status\":{\"phase\":\"Running\"}}");
 }
 
 static void test_default_meta(void **state)
 {
     (void)state;
     struct strbuf out = {0};
-    assert_int_equal(object_default_meta(STR("{\"metadata\":{\"name\":\"n\",\"creationTimestamp\":null}}"),
-                                         STR("u"), STR("t"), &out, &err), 0);
+    assert_int_equal(
+        object_default_meta(STR("{\"metadata\":{\"name\":\"n\",\"creationTimestamp\":null}}"),
+                            STR("u"), STR("t"), &out, &err),
+        0);
     assert_text(&out, "{\"metadata\":{\"name\":\"n\",\"creationTimestamp\":\"t\",\"uid\":\"u\"}}");
-    assert_int_equal(object_default_meta(STR("{\"metadata\":{\"uid\":\"old\"}}"), STR("u"), STR("t"), &out, &err), 0);
+    assert_int_equal(object_default_meta(STR("{\"metadata\":{\"uid\":\"old\"}}"), STR("u"),
+                                         STR("t"), &out, &err),
+                     0);
     assert_text(&out, "{\"metadata\":{\"uid\":\"old\",\"creationTimestamp\":\"t\"}}");
 }
 
@@ -360,18 +391,25 @@ static void test_bind_pod(void **state)
     const struct str keys[] = {STR("scheduling.koordinator.sh/device-allocated"), STR("b")};
     const struct str values[] = {STR("{\"gpu\":[{\"id\":\"a/b\"}]}"), STR("")};
     assert_int_equal(
-        object_bind_pod(STR("{\"metadata\":{\"annotations\":{\"b\":\"old\",\"c\":\"kept\"}},\"spec\":{},"
-                            "\"status\":{\"phase\":\"Pending\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"False\"},"
-                            "{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":\"Unschedulable\"}]}}"),
-                        STR("node-1"), keys, values, 2, &out, &err), 0);
+        object_bind_pod(
+            STR("{\"metadata\":{\"annotations\":{\"b\":\"old\",\"c\":\"kept\"}},\"spec\":{},"
+                "\"status\":{\"phase\":\"Pending\",\"conditions\":[{\"type\":\"Ready\",\"status\":"
+                "\"False\"},"
+                "{\"type\":\"PodScheduled\",\"status\":\"False\",\"reason\":\"Unschedulable\"}]}}"),
+            STR("node-1"), keys, values, 2, &out, &err),
+        0);
     struct str text = {out.data, out.len};
     struct pod pod;
     assert_int_equal(object_decode_pod(text, &mem, &pod, &err), 0);
     assert_str(pod.node_name, "node-1");
-    assert_text(&out, "{\"metadata\":{\"annotations\":{\"b\":\"\",\"c\":\"kept\","
-                      "\"scheduling.koordinator.sh/device-allocated\":\"{\\\"gpu\\\":[{\\\"id\\\":\\\"a/b\\\"}]}\"}},"
-                      "\"spec\":{\"nodeName\":\"node-1\"},\"status\":{\"phase\":\"Pending\",\"conditions\":["
-                      "{\"type\":\"Ready\",\"status\":\"False\"},{\"type\":\"PodScheduled\",\"status\":\"True\"}]}}");
+    assert_text(
+        &out,
+        "{\"metadata\":{\"annotations\":{\"b\":\"\",\"c\":\"kept\","
+        "\"scheduling.koordinator.sh/device-allocated\":\"{\\\"gpu\\\":[{\\\"id\\\":\\\"a/"
+        "b\\\"}]}\"}},"
+        "\"spec\":{\"nodeName\":\"node-1\"},\"status\":{\"phase\":\"Pending\",\"conditions\":["
+        "{\"type\":\"Ready\",\"status\":\"False\"},{\"type\":\"PodScheduled\",\"status\":\"True\"}]"
+        "}}");
     assert_int_equal(object_bind_pod(STR("{}"), STR("n"), NULL, NULL, 0, &out, &err), 0);
     assert_text(&out, "{\"metadata\":{},\"spec\":{\"nodeName\":\"n\"},\"status\":{\"conditions\":["
                       "{\"type\":\"PodScheduled\",\"status\":\"True\"}]}}");
@@ -392,11 +430,13 @@ static void test_changes_keep_the_rest(void **state)
     (void)state;
     struct strbuf out = {0};
     static const char odd[] = "{\"a\":[0.1,1e400,-12.50,9223372036854775807,true,null],"
-                              "\"b\":\"Gr\xc3\xb6\xc3\x9f" "e / \\u0000 \\\"\",\"metadata\":{\"uid\":\"u\","
+                              "\"b\":\"Gr\xc3\xb6\xc3\x9f"
+                              "e / \\u0000 \\\"\",\"metadata\":{\"uid\":\"u\","
                               "\"creationTimestamp\":\"t\"}}";
     assert_int_equal(object_default_meta(str_from(odd), STR("x"), STR("x"), &out, &err), 0);
     assert_text(&out, odd);
-    refuse_change("{\"a\":99999999999999999999}", "object: integer too large: 99999999999999999999");
+    refuse_change("{\"a\":99999999999999999999}",
+                  "object: integer too large: 99999999999999999999");
     refuse_change("{\"a\":[{\"metadata\\u0000\":1}]}", "object: a key holds a NUL or is too long");
     refuse_change("{'a':1}", "object: not valid JSON, unexpected character at byte 1");
     refuse_change("[]", "object: must be an object");

@@ -19,9 +19,9 @@
 #include "rng.h"
 
 /*
- * The reader against json-c, which shares no line with it: what the reader accepts json-c accepts, with the
- * same values. json-c accepts more (test_reader.c lists what), so the other direction is held only for texts
- * made valid by construction.
+ * The reader against json-c, which shares no line with it: what the reader accepts json-c accepts,
+ * with the same values. json-c accepts more (test_reader.c lists what), so the other direction is
+ * held only for texts made valid by construction.
  */
 
 enum { NESTING = 64 };
@@ -105,7 +105,8 @@ static void compare(struct str value, struct json_object *tree)
         assert_int_equal(json_object_get_boolean(tree), str_is(value, "true"));
         break;
     case READER_NUMBER:
-        assert_true(json_object_is_type(tree, json_type_int) || json_object_is_type(tree, json_type_double));
+        assert_true(json_object_is_type(tree, json_type_int) ||
+                    json_object_is_type(tree, json_type_double));
         if (parse_int64(value, &number))
             assert_int_equal(json_object_get_int64(tree), number);
         break;
@@ -159,8 +160,27 @@ static void write_blanks(struct rng *rng, struct strbuf *out)
 static void write_string(struct rng *rng, struct strbuf *out)
 {
     static const char *const pieces[] = {
-        "a", "b", "uid", "\\\"", "\\\\", "\\/", "\\n", "\\u0041", "\\u00e9", "\\u20aC", "\\ud83d\\ude80",
-        "\\udc00", "\\u0000", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x9a\x80", "{", "]", ",", ":", "\x7f",
+        "a",
+        "b",
+        "uid",
+        "\\\"",
+        "\\\\",
+        "\\/",
+        "\\n",
+        "\\u0041",
+        "\\u00e9",
+        "\\u20aC",
+        "\\ud83d\\ude80",
+        "\\udc00",
+        "\\u0000",
+        "\xc3\xa9",
+        "\xe2\x82\xac",
+        "\xf0\x9f\x9a\x80",
+        "{",
+        "]",
+        ",",
+        ":",
+        "\x7f",
     };
     strbuf_putc(out, '"');
     for (uint32_t n = rng_below(rng, 5); n > 0; n--)
@@ -171,8 +191,20 @@ static void write_string(struct rng *rng, struct strbuf *out)
 static void write_value(struct rng *rng, int depth, struct strbuf *out)
 {
     static const char *const scalars[] = {
-        "null", "true", "false", "0", "-0", "-1", "12", "9223372036854775807", "-9223372036854775808",
-        "1.5", "-0.25e+3", "1E400", "123456789012345678901234567890", "0e0",
+        "null",
+        "true",
+        "false",
+        "0",
+        "-0",
+        "-1",
+        "12",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1.5",
+        "-0.25e+3",
+        "1E400",
+        "123456789012345678901234567890",
+        "0e0",
     };
     uint32_t kind = rng_below(rng, depth > 4 ? 2 : 4);
     write_blanks(rng, out);

@@ -50,7 +50,8 @@ static void test_accepts_json(void **state)
     accept(STR("-0.5e+10"));
     accept(STR("123456789012345678901234567890"));
     accept(STR("\"\\u0000\\ud800\\\"\\/\\b\""));
-    accept(STR("\"\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\""));
+    accept(STR("\"\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f"
+               "\xbf\xbf\""));
     accept(STR("{\"a\":[true,false,null,{\"\":1e5}],\"a\":2}"));
 }
 
@@ -116,7 +117,8 @@ static void test_refuses_bad_utf8(void **state)
         "\xf0\x8f\xbf\xbf", /* overlong */
         "\xf4\x90\x80\x80", /* past U+10FFFF */
         "\xf0\x9f\x98\x28", /* bad fourth byte */
-        "\xf5\x80\x80\x80", "\xff",
+        "\xf5\x80\x80\x80",
+        "\xff",
     };
     for (size_t i = 0; i < sizeof(sequences) / sizeof(sequences[0]); i++) {
         char text[16] = "\"a";
@@ -157,7 +159,8 @@ static void test_value_is_cut_exactly(void **state)
 static void test_walks_members_and_items(void **state)
 {
     (void)state;
-    struct str text = STR("{ \"a\" : [ 1 , \"x,]\\\"\" ,{\"b\":[]}, null ] , \"c\\u0041\":-1.5e3 }");
+    struct str text =
+        STR("{ \"a\" : [ 1 , \"x,]\\\"\" ,{\"b\":[]}, null ] , \"c\\u0041\":-1.5e3 }");
     struct str key, value;
     accept(text);
     assert_int_equal(reader_count(text), 2);
@@ -203,11 +206,13 @@ static void test_strings_are_decoded(void **state)
     expect_decoded(STR("\"plain\""), STR("plain"));
     expect_decoded(STR("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\""), STR("\"\\/\b\f\n\r\t"));
     expect_decoded(STR("\"a\\u0000b\""), STR("a\0b"));
-    expect_decoded(STR("\"\\u00e9\\u20AC\\ud83d\\ude80\""), STR("\xc3\xa9\xe2\x82\xac\xf0\x9f\x9a\x80"));
+    expect_decoded(STR("\"\\u00e9\\u20AC\\ud83d\\ude80\""),
+                   STR("\xc3\xa9\xe2\x82\xac\xf0\x9f\x9a\x80"));
     /* Lone halves become U+FFFD, as in Go; what follows is read by itself. */
     expect_decoded(STR("\"\\ud800\""), STR("\xef\xbf\xbd"));
     expect_decoded(STR("\"\\udc00x\""), STR("\xef\xbf\xbdx"));
-    expect_decoded(STR("\"\\ud800\\u0041\""), STR("\xef\xbf\xbd" "A"));
+    expect_decoded(STR("\"\\ud800\\u0041\""), STR("\xef\xbf\xbd"
+                                                  "A"));
     expect_decoded(STR("\"\\ud800\\ud83d\\ude80\""), STR("\xef\xbf\xbd\xf0\x9f\x9a\x80"));
     expect_decoded(STR("\"\\ud800\\n\""), STR("\xef\xbf\xbd\n"));
     expect_decoded(STR("\"\\ud83d\\\\ude80\""), STR("\xef\xbf\xbd\\ude80"));
@@ -220,7 +225,8 @@ static void test_fields_match_as_in_go(void **state)
     struct reader_field fields[] = {
         [NAME] = {.name = "NodeNames"}, [UID] = {.name = "uid"}, [PLAIN] = {.name = "Pod"}};
     struct error err;
-    struct str text = STR("{\"nodenames\":1,\"NODENAMES\":2,\"uid\":null,\"\\u0050od\":3,\"po\":4}");
+    struct str text =
+        STR("{\"nodenames\":1,\"NODENAMES\":2,\"uid\":null,\"\\u0050od\":3,\"po\":4}");
     accept(text);
     assert_int_equal(reader_object(text, READER_FIELDS(fields), &err), 0);
     assert_true(str_is(fields[NAME].value, "2")); /* the last one */
