@@ -7,9 +7,9 @@
 #include "base/str.h"
 #include "core/pod.h"
 
-/* Read a Pod from a value that reader_check() accepted; for the files of this layer only. Errors begin
- * with the path inside the Pod, or with ": " when it is no object. An unreadable device-allocated
- * annotation is no error but pod->annotation. `err` must not be NULL. */
+/* Read a Pod from a value that reader_check() accepted; for the files of this layer only. Errors
+ * begin with the path inside the Pod, or with ": " when it is no object. An unreadable
+ * device-allocated annotation is no error but pod->annotation. `err` must not be NULL. */
 int pod_decode(struct str value, struct arena *mem, struct pod *ret, struct error *err);
 
 #endif
