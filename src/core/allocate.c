@@ -46,17 +46,16 @@ static struct need need_of(const struct device_request *request)
  * A dimension that is not named is 0 and always fits. The derived figures of request_on_card():
  *   ratio * total / 100, rounded down, <= bytes   is   ratio * total < (bytes + 1) * 100
  *   bytes * 100 / total, rounded down, <= ratio   is   bytes * 100 < (ratio + 1) * total
+ * `by_bytes` tells which of them applies; it is the same for all cards of a loop.
  */
-static inline bool fits(const struct need *need, const struct room *room)
+static inline bool fits(const struct need *need, const struct room *room, bool by_bytes)
 {
     bool no_ratio = !(room->has & DIM_BIT(DIM_RATIO));
-    bool no_bytes = need->bytes == 0;
-    bool bytes_fit_ratio = need->bytes * 100 < (room->ratio + 1) * room->total_bytes;
-    bool ratio_fits_bytes = need->ratio * room->total_bytes < (room->bytes + 1) * 100;
+    bool derived = by_bytes ? no_ratio | (need->bytes * 100 < (room->ratio + 1) * room->total_bytes)
+                            : need->ratio * room->total_bytes < (room->bytes + 1) * 100;
+    bool named = by_bytes ? need->bytes <= room->bytes : need->ratio <= room->ratio;
     return ((room->has & need->named) == need->named) & ((room->pods & need->pods_mask) == 0) &
-           (need->percent <= room->percent) & (need->ratio <= room->ratio) &
-           (need->bytes <= room->bytes) & ratio_fits_bytes &
-           (no_bytes | no_ratio | bytes_fit_ratio);
+           (need->percent <= room->percent) & named & derived;
 }
 
 static inline struct room room_now(const struct card_columns *at, uint32_t row)
@@ -82,8 +81,7 @@ static inline struct room room_if_empty(const struct card_columns *at, uint32_t 
     };
 }
 
-/* Does a plan hold the cards of the kinds up to `last`? No pod gets more, however many a node has.
- */
+/* Does a plan hold the cards of the kinds up to `last`? No pod gets more, however many a node has. */
 static bool plan_holds(const struct pod_request *request, enum device_kind last)
 {
     int64_t left = CARDS_PER_POD_MAX;
@@ -124,6 +122,17 @@ static enum reason shortage(const struct cards *cards, enum device_kind kind,
     return insufficient[kind];
 }
 
+static inline int64_t count_fitting(const struct card_columns *at, uint32_t begin, uint32_t end,
+                                    const struct need *need, bool by_bytes)
+{
+    int64_t fitting = 0;
+    for (uint32_t row = begin; row < end; row++) {
+        struct room room = room_now(at, row);
+        fitting += fits(need, &room, by_bytes);
+    }
+    return fitting;
+}
+
 static enum reason check_kind(const struct cards *cards, enum device_kind kind,
                               const struct pod_request *request)
 {
@@ -134,11 +143,8 @@ static enum reason check_kind(const struct cards *cards, enum device_kind kind,
     struct need need = need_of(of);
     uint32_t begin = cards_begin(cards, kind);
     uint32_t end = begin + cards->count[kind];
-    int64_t fitting = 0;
-    for (uint32_t row = begin; row < end; row++) {
-        struct room room = room_now(cards->at, row);
-        fitting += fits(&need, &room);
-    }
+    int64_t fitting = need.bytes > 0 ? count_fitting(cards->at, begin, end, &need, true)
+                                     : count_fitting(cards->at, begin, end, &need, false);
     if (fitting >= of->count && plan_holds(request, kind))
         return REASON_FITS;
     return shortage(cards, kind, of);
@@ -164,7 +170,7 @@ static bool kind_fits_empty(const struct cards *cards, enum device_kind kind,
     int64_t fitting = 0;
     for (uint32_t row = begin; row < begin + cards->count[kind]; row++) {
         struct room room = room_if_empty(cards->at, row);
-        fitting += fits(&need, &room) || may_recover(cards->at, row);
+        fitting += fits(&need, &room, need.bytes > 0) || may_recover(cards->at, row);
     }
     return fitting >= of->count && plan_holds(request, kind);
 }
@@ -235,7 +241,7 @@ static void choose_kind(const struct cards *cards, enum device_kind kind,
     uint32_t begin = cards_begin(cards, kind);
     for (uint32_t row = begin; row < begin + cards->count[kind]; row++) {
         struct room room = room_now(at, row);
-        if (fits(&need, &room))
+        if (fits(&need, &room, need.bytes > 0))
             offer(&choice, cards, kind, policy, row);
     }
     assert(choice.count == choice.limit);

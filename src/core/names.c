@@ -33,7 +33,7 @@ bool name_is_label(struct str name)
 /* Kubernetes bounds the whole subdomain, not the labels in it. */
 bool name_is_subdomain(struct str name)
 {
-    if (name.len > NAME_SUBDOMAIN_MAX)
+    if (name.len == 0 || name.len > NAME_SUBDOMAIN_MAX)
         return false;
     size_t begin = 0;
     for (size_t i = 0; i <= name.len; i++) {
