@@ -153,7 +153,7 @@ FORCE:
 
 # ---- targets for people -------------------------------------------------------------------------
 .PHONY: FORCE all run tests test check conformance test-check test-unit test-property test-conformance \
-	test-integration test-bare install uninstall clean help deps
+	test-integration test-bare e2e e2e-parts install uninstall clean help deps
 
 all: $(PROGRAMS) | deps ## build the programs (default)
 
@@ -182,6 +182,14 @@ test-check test-unit test-property test-conformance test-integration: | deps ## 
 
 test-bare: | deps ## run README's commands in a minimal Debian root (needs root)
 	@tests/bare/run.sh
+
+e2e: all e2e-parts | deps ## play the stories on a real control plane (TEST=pattern, K8S_VERSION=)
+	@DEVICESHARE_BUILD='$(B)' K8S_VERSION='$(K8S_VERSION)' PYTHONDONTWRITEBYTECODE=1 \
+		$(PYTHON) -m pytest -q -ra -p no:cacheprovider --durations=5 \
+		$(if $(TEST),-k '$(TEST)') tests/e2e </dev/null
+
+e2e-parts: | deps ## build etcd and Kubernetes for e2e, if they are not there (10 minutes, once)
+	@tests/e2e/parts/build.sh $(K8S_VERSION)
 
 deps: ## install the missing Debian packages
 	@.ci/deps $(DEBIAN_PACKAGES:%='%')

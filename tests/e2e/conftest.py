@@ -101,3 +101,11 @@ def start_extender(plane, cluster, tmp_path):
 def form(request):
     """Both forms of the shipped scheduler configuration, one after the other."""
     return request.param
+
+
+def pytest_unconfigure(config):
+    """The sum, last and in the form that all parts of the suite share."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        bad = sum(len(reporter.stats.get(kind, [])) for kind in ("failed", "error"))
+        print(f"{len(reporter.stats.get('passed', []))} passed, {bad} failed")

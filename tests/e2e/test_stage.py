@@ -22,6 +22,15 @@ def test_kube_scheduler_binds_a_plain_pod(plane, cluster, start_scheduler):
     assert [(write.subresource, write.status) for write in writes] == [("binding", 201)]
 
 
+def test_a_burst_by_many_writers(plane, cluster, start_scheduler):
+    start_scheduler(scheduler.plain(plane.scheduler_kubeconfig()))
+    for name in ("n1", "n2"):
+        cluster.create_node(name)
+    cluster.create_many([objects.pod(f"p{number}") for number in range(80)])
+    nodes = [item["spec"]["nodeName"] for item in cluster.wait_all_bound(80)]
+    assert set(nodes) == {"n1", "n2"}
+
+
 def test_devices_as_agents_write_them(cluster):
     card = objects.gpu(0, conditions=[{"type": "Healthy", "status": "True"}],
                        topology={"socketID": -1, "nodeID": 0, "pcieID": "pci0000:3a"},
@@ -113,4 +122,4 @@ def test_the_control_plane_survives_a_crash(plane, cluster):
     for process in (plane.etcd, plane.apiserver):
         process.start()
     plane.wait_ready()
-    assert cluster.api.find("/api/v1/nodes/n1")
+    assert cluster.wait(lambda: cluster.api.find("/api/v1/nodes/n1"), "the node is still known")

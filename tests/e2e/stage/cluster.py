@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a story does to the cluster and sees of it."""
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -22,13 +23,16 @@ class Cluster:
 
     def tear_down(self):
         """Leave an empty cluster; other namespaces' pods too, a story may have made them."""
-        for path in [f"/api/v1/namespaces/{namespace}/pods" for namespace in
-                     {item["metadata"]["namespace"] for item in self.api.list("/api/v1/pods")}]:
-            self.api("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+        self.wait(self._emptied, "the cluster is empty")
+
+    def _emptied(self):
+        left = self.api.list("/api/v1/pods")
+        for namespace in {item["metadata"]["namespace"] for item in left}:
+            self.api("DELETE", f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
         self.api("DELETE", "/api/v1/nodes")
         if self.api.find(objects.DEVICES):
             self.api("DELETE", objects.DEVICES)
-        wait_until(lambda: not self.api.list("/api/v1/pods"), "all pods are gone")
+        return not left
 
     # ---- kubectl ----
 
@@ -53,7 +57,7 @@ class Cluster:
 
     def install_device_crd(self):
         self.kubectl("apply", "--filename", str(parts.ROOT / "deploy" / "crd" / "device.yaml"))
-        wait_until(lambda: self.api.find(objects.DEVICES), "the API server serves Devices")
+        self.wait(lambda: self.api.find(objects.DEVICES), "the API server serves Devices")
 
     def create_node(self, name, labels=None, allocatable=None):
         return self.api("POST", "/api/v1/nodes", objects.node(name, labels, allocatable))
@@ -81,6 +85,19 @@ class Cluster:
 
     def create_pod(self, name, requests=None, **spec):
         return self.create(objects.pod(name, requests, **spec))
+
+    def create_many(self, manifests, writers=8):
+        """Create pods as fast as so many clients can."""
+        with concurrent.futures.ThreadPoolExecutor(writers) as pool:
+            return list(pool.map(self.create, manifests))
+
+    def bind(self, pod, node, annotations=None):
+        """What a scheduler does at last: give a created pod a node and annotations in one write."""
+        metadata = pod["metadata"]
+        self.api("POST", self._pod_path(metadata["name"], "binding"), {
+            "apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": node},
+            "metadata": {"name": metadata["name"], "uid": metadata["uid"],
+                         "annotations": annotations or {}}})
 
     def pod(self, name):
         """The pod, or None."""
