@@ -33,9 +33,9 @@ struct flags {
 /* Read the command line; its strings are borrowed. 0, or -EINVAL after a message on stderr. */
 int flags_parse(int argc, char **argv, struct flags *ret);
 
-/* The configuration that the command line asks for: the file's, or the defaults, and over it the flags.
- * Called again at a reload, so that flags keep winning. 0, or -EINVAL with one problem a line in
- * `problems`, -ENOMEM; *ret is written only on success. */
+/* The configuration that the command line asks for: the file's, or the defaults, and over it the
+ * flags. Called again at a reload, so that flags keep winning. 0, or -EINVAL with one problem a
+ * line in `problems`, -ENOMEM; *ret is written only on success. */
 int flags_load_config(const struct flags *flags, struct config *ret, struct strbuf *problems);
 
 /* Print what --help says to stdout. */

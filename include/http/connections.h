@@ -7,17 +7,18 @@
 #include <stdint.h>
 
 /*
- * Open connections and what each of them is doing, so that late ones can be cut and a stop can wait for
- * the busy ones. libmicrohttpd only knows a timeout of silence: a client that sends one byte a second
- * would hold its thread for ever.
+ * Open connections and what each of them is doing, so that late ones can be cut and a stop can wait
+ * for the busy ones. libmicrohttpd only knows a timeout of silence: a client that sends one byte a
+ * second would hold its thread for ever.
  *
- *   idle --first byte--> arriving --body complete--> handling --answer queued--> answering --sent--> idle
+ *   idle --first byte--> arriving --body complete--> handling --answer queued--> answering
+ * --sent--> idle
  *     \________________________/                                                     /
  *                 \---- late: 408, socket shut down: cut ----- late: cut -----------/
  *
- * A connection without a request may stay idle as long as the idle timeout allows. The first byte of a
- * request is seen in the kernel's count of received bytes, because the library tells of a request only
- * when its first line is complete.
+ * A connection without a request may stay idle as long as the idle timeout allows. The first byte
+ * of a request is seen in the kernel's count of received bytes, because the library tells of a
+ * request only when its first line is complete.
  */
 enum connection_phase {
     CONNECTION_IDLE,
@@ -48,8 +49,9 @@ struct connections {
     bool stopped;
 };
 
-/* An empty table with a thread that cuts requests that take longer than `request_timeout_ms` to arrive
- * and answers that take longer than `answer_timeout_ms` to be taken. 0 or a negative errno value. */
+/* An empty table with a thread that cuts requests that take longer than `request_timeout_ms` to
+ * arrive and answers that take longer than `answer_timeout_ms` to be taken. 0 or a negative errno
+ * value. */
 int connections_start(struct connections *connections, uint32_t request_timeout_ms,
                       uint32_t answer_timeout_ms);
 
@@ -62,7 +64,8 @@ struct connection *connections_add(struct connections *connections, int fd);
 /* A connection is about to be closed: its fd is not touched any more. */
 void connections_remove(struct connections *connections, struct connection *connection);
 
-/* The connection enters `phase`. False when it has been cut meanwhile: nothing may be sent on it. */
+/* The connection enters `phase`. False when it has been cut meanwhile: nothing may be sent on it.
+ */
 bool connections_enter(struct connections *connections, struct connection *connection,
                        enum connection_phase phase);
 
@@ -72,8 +75,8 @@ struct connections_left {
     unsigned handling; /* of these, those whose handler is still running */
 };
 
-/* Wait until no request is arriving or being answered, at most `timeout_ms`. Connections are shut down
- * once they have been idle for a moment; after the time all are. */
+/* Wait until no request is arriving or being answered, at most `timeout_ms`. Connections are shut
+ * down once they have been idle for a moment; after the time all are. */
 struct connections_left connections_drain(struct connections *connections, int64_t timeout_ms);
 
 #endif

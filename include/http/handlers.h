@@ -15,22 +15,24 @@
  * The routes of the daemon: decode, call one use case, encode. One short function a route.
  *
  *   POST PREFIX/filter PREFIX/prioritize PREFIX/preempt PREFIX/bind
- *   GET  /livez /readyz /healthz (?verbose)   /metrics   /debug/cache (loopback unless debug_remote)
+ *   GET  /livez /readyz /healthz (?verbose)   /metrics   /debug/cache (loopback unless
+ * debug_remote)
  */
 enum http_per_card { HTTP_PER_CARD_AUTO, HTTP_PER_CARD_ON, HTTP_PER_CARD_OFF };
 
 struct http_app {
     struct sched *sched;
     struct codec_limits limits;
-    atomic_bool draining;      /* readyz fails */
+    atomic_bool draining; /* readyz fails */
     atomic_bool debug_remote;
-    atomic_int per_card;       /* enum http_per_card: gauges per card in /metrics */
+    atomic_int per_card;                 /* enum http_per_card: gauges per card in /metrics */
     _Atomic uint32_t per_card_max_nodes; /* auto: off above this many device nodes */
 };
 
 #define HTTP_APP_ROUTES_MAX 16
 
-/* Fill `routes` (room for HTTP_APP_ROUTES_MAX) with the daemon's rows for verbs below `prefix` ("" or
+/* Fill `routes` (room for HTTP_APP_ROUTES_MAX) with the daemon's rows for verbs below `prefix` (""
+ * or
  * "/v1"); the path strings live in `paths`. Returns their number. */
 struct http_app_paths {
     char verb[4][1088]; /* the longest prefix of the configuration and a verb */

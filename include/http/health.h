@@ -5,8 +5,8 @@
 #include "http/server.h"
 
 /*
- * The probes, in the form of Kubernetes' own components: "ok", or with ?verbose or on failure one line
- * a check. `self` is a struct http_app.
+ * The probes, in the form of Kubernetes' own components: "ok", or with ?verbose or on failure one
+ * line a check. `self` is a struct http_app.
  */
 
 /* GET /livez and /healthz: the process answers. */

@@ -6,8 +6,8 @@
 
 #include "base/str.h"
 
-/* Find a parameter in the part of a URL behind '?' ("a=1&b"). True when it is there; *ret_value (may be
- * NULL) is its raw value, empty when it has none. Escapes are not decoded. */
+/* Find a parameter in the part of a URL behind '?' ("a=1&b"). True when it is there; *ret_value
+ * (may be NULL) is its raw value, empty when it has none. Escapes are not decoded. */
 bool query_find(struct str query, const char *name, struct str *ret_value);
 
 #endif

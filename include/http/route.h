@@ -15,9 +15,9 @@ struct route_match {
     char allow[64];                 /* 405: the methods of the path, "GET, HEAD" */
 };
 
-/* Look up a request in a table. Exact paths win over prefixes, earlier rows over later ones. A GET row
- * also serves HEAD. */
-void route_find(const struct http_route *routes, uint32_t count, const char *method, struct str path,
-                struct route_match *ret);
+/* Look up a request in a table. Exact paths win over prefixes, earlier rows over later ones. A GET
+ * row also serves HEAD. */
+void route_find(const struct http_route *routes, uint32_t count, const char *method,
+                struct str path, struct route_match *ret);
 
 #endif

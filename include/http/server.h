@@ -11,18 +11,18 @@
 #include "base/strbuf.h"
 
 /*
- * A thin adapter over libmicrohttpd: thread per connection (handlers may block), bodies collected up to a
- * cap before the handler runs, Content-Length on every answer, limits on connections and on the time a
- * request may take to arrive, drain at stop.
+ * A thin adapter over libmicrohttpd: thread per connection (handlers may block), bodies collected
+ * up to a cap before the handler runs, Content-Length on every answer, limits on connections and on
+ * the time a request may take to arrive, drain at stop.
  */
 struct http_server;
 
 /* A complete request. Borrowed, valid during the handler. */
 struct http_request {
     const char *method;
-    struct str path;   /* decoded by nobody: compared byte for byte */
-    struct str query;  /* what follows '?', raw; empty if none */
-    struct str rest;   /* for prefix routes: the path behind the route's own */
+    struct str path;  /* decoded by nobody: compared byte for byte */
+    struct str query; /* what follows '?', raw; empty if none */
+    struct str rest;  /* for prefix routes: the path behind the route's own */
     struct str body;
     bool loopback_peer;
     struct arena *mem; /* lives until the answer is sent */
@@ -37,7 +37,8 @@ struct http_reply {
     struct strbuf body;       /* owned by the server */
 };
 
-typedef void (*http_handler)(void *self, const struct http_request *request, struct http_reply *reply);
+typedef void (*http_handler)(void *self, const struct http_request *request,
+                             struct http_reply *reply);
 
 /* One row of the route table. */
 struct http_route {
@@ -57,17 +58,19 @@ struct http_options {
     uint32_t route_count;
 };
 
-/* Listen and serve. Unknown paths get 404, known paths with another method 405 with Allow, bodies past the
- * cap 413, requests that take too long to arrive 408 and a closed connection; each with a JSON body. */
-int http_server_start(const struct http_options *options, struct http_server **ret, struct error *err);
+/* Listen and serve. Unknown paths get 404, known paths with another method 405 with Allow, bodies
+ * past the cap 413, requests that take too long to arrive 408 and a closed connection; each with a
+ * JSON body. */
+int http_server_start(const struct http_options *options, struct http_server **ret,
+                      struct error *err);
 
 /* The port it listens on. */
 uint16_t http_server_port(const struct http_server *server);
 
 /* Stop: accept no more, answer what is being handled (with Connection: close), wait for it at most
- * `drain_ms`, close idle connections, free. Returns the number of requests that were still running when
- * the time was up (0 = clean); if a handler is among them the server is not freed, because the handler
- * still uses it, and the process had better exit. NULL is fine. */
+ * `drain_ms`, close idle connections, free. Returns the number of requests that were still running
+ * when the time was up (0 = clean); if a handler is among them the server is not freed, because the
+ * handler still uses it, and the process had better exit. NULL is fine. */
 unsigned http_server_stop(struct http_server *server, int64_t drain_ms);
 
 /* Index of a status in the label values of METRIC_HTTP_RESPONSES. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plays kube-scheduler against an extender with an embedded cluster: reads nodes and pods from it, sends
- * each pending pod through filter, prioritize and bind as kube-scheduler does, and prints what came of it.
+ * Plays kube-scheduler against an extender with an embedded cluster: reads nodes and pods from it,
+ * sends each pending pod through filter, prioritize and bind as kube-scheduler does, and prints
+ * what came of it.
  */
 #include "base/arena.h"
 #include "base/strbuf.h"
@@ -22,7 +23,7 @@
 struct row {
     struct pod pod;
     struct str json;
-    struct str node;  /* empty: not placed */
+    struct str node; /* empty: not placed */
     struct str why;
 };
 
@@ -163,8 +164,7 @@ static int read_items(struct demo *demo, const struct str **ret, uint32_t *ret_c
                       struct error *err)
 {
     struct str json;
-    int result =
-        call(demo, "GET", "/embedded/manifests?format=json", (struct str){0}, &json, err);
+    int result = call(demo, "GET", "/embedded/manifests?format=json", (struct str){0}, &json, err);
     return result < 0 ? result : object_list_items(json, &demo->mem, ret, ret_count, err);
 }
 
@@ -254,8 +254,8 @@ static struct str format_cards(struct demo *demo, const struct pod *pod)
             strbuf_printf(&text, "%s%s %d", i > 0 ? " " : "", device_kind_name(share->kind),
                           share->minor);
     }
-    struct str cards = text.failed ? (struct str){0}
-                                   : arena_str(&demo->mem, (struct str){text.data, text.len});
+    struct str cards =
+        text.failed ? (struct str){0} : arena_str(&demo->mem, (struct str){text.data, text.len});
     strbuf_done(&text);
     return cards;
 }

@@ -54,7 +54,8 @@ static enum http_per_card per_card(const struct config *config)
     return HTTP_PER_CARD_AUTO;
 }
 
-/* Take over what may change while running. The names of policies were checked with the configuration. */
+/* Take over what may change while running. The names of policies were checked with the
+ * configuration. */
 static void apply_settings(struct extender *extender, const struct config *config)
 {
     log_set_verbosity((int)config->log.verbosity);
@@ -109,8 +110,8 @@ static void reload(struct extender *extender)
 
 /* ---- signals ---- */
 
-/* Signals that end the daemon, and HUP. One that was ignored when we were started stays ignored, as for
- * a background job of a shell. */
+/* Signals that end the daemon, and HUP. One that was ignored when we were started stays ignored, as
+ * for a background job of a shell. */
 static sigset_t blocked_signals(void)
 {
     static const int wanted[] = {SIGTERM, SIGINT, SIGHUP};

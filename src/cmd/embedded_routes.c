@@ -40,7 +40,8 @@ static void get_manifests(void *self, const struct http_request *request, struct
         reply_error(reply, result, &err);
 }
 
-static void apply_manifests(void *self, const struct http_request *request, struct http_reply *reply)
+static void apply_manifests(void *self, const struct http_request *request,
+                            struct http_reply *reply)
 {
     if (refuse_remote(request, reply))
         return;

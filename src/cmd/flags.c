@@ -25,7 +25,10 @@ static const struct {
     {"v", "log.verbosity"},
 };
 
-enum { OVERRIDE_FLAGS = sizeof(override_flags) / sizeof(override_flags[0]), OVERRIDE_VERBOSITY = 3 };
+enum {
+    OVERRIDE_FLAGS = sizeof(override_flags) / sizeof(override_flags[0]),
+    OVERRIDE_VERBOSITY = 3
+};
 
 static const struct option options[] = {
     {"config", required_argument, NULL, OPTION_CONFIG},
@@ -43,28 +46,30 @@ static const struct option options[] = {
 
 void flags_print_help(void)
 {
-    fputs("Usage: deviceshare-extender [FLAG]...\n"
-          "Share GPUs, RDMA and FPGA devices among pods, as an extender of kube-scheduler.\n"
-          "\n"
-          "      --config FILE              read the configuration from FILE\n"
-          "      --bind-address ADDRESS     listen on this IP address (server.address)\n"
-          "      --port PORT                listen on this port, 0 for any free one (server.port)\n"
-          "      --embedded-manifests PATH  serve an embedded cluster made of this manifest, or of\n"
-          "                                 those in this directory (embedded.manifests)\n"
-          "  -v, --v LEVEL                  verbosity of the log, 0 to 10 (log.verbosity)\n"
-          "      --validate-config          check the configuration and exit\n"
-          "      --print-config             print the configuration in effect and exit\n"
-          "      --print-config-reference   print a table of all keys and exit\n"
-          "      --version                  print the version and exit\n"
-          "  -h, --help                     print this text and exit\n"
-          "\n"
-          "Flags win over the file. Signals: TERM and INT finish the requests that are being answered,\n"
-          "within server.drainTimeout, and exit; a second one exits at once. HUP reads the\n"
-          "configuration again and takes over what can change while running, if all of it is valid.\n"
-          "\n"
-          "Exit status: 0 after a clean stop; 1 when the start failed or requests were cut off at the\n"
-          "stop; 2 when the command line or the configuration is invalid.\n",
-          stdout);
+    static const char help[] =
+        "Usage: deviceshare-extender [FLAG]...\n"
+        "Share GPUs, RDMA and FPGA devices among pods, as an extender of kube-scheduler.\n"
+        "\n"
+        "      --config FILE              read the configuration from FILE\n"
+        "      --bind-address ADDRESS     listen on this IP address (server.address)\n"
+        "      --port PORT                listen on this port, 0 for any free one (server.port)\n"
+        "      --embedded-manifests PATH  serve an embedded cluster made of this manifest, or of\n"
+        "                                 those in this directory (embedded.manifests)\n"
+        "  -v, --v LEVEL                  verbosity of the log, 0 to 10 (log.verbosity)\n"
+        "      --validate-config          check the configuration and exit\n"
+        "      --print-config             print the configuration in effect and exit\n"
+        "      --print-config-reference   print a table of all keys and exit\n"
+        "      --version                  print the version and exit\n"
+        "  -h, --help                     print this text and exit\n"
+        "\n"
+        "Flags win over the file. Signals: TERM and INT finish the requests that are being\n"
+        "answered, within server.drainTimeout, and exit; a second one exits at once. HUP reads\n"
+        "the configuration again and takes over what can change while running, if all of it is\n"
+        "valid.\n"
+        "\n"
+        "Exit status: 0 after a clean stop; 1 when the start failed or requests were cut off at\n"
+        "the stop; 2 when the command line or the configuration is invalid.\n";
+    fputs(help, stdout);
 }
 
 static int usage_error(const char *problem, const char *subject)
@@ -130,7 +135,8 @@ int flags_parse(int argc, char **argv, struct flags *ret)
     return 0;
 }
 
-static int apply_overrides(const struct flags *flags, struct config *config, struct strbuf *problems)
+static int apply_overrides(const struct flags *flags, struct config *config,
+                           struct strbuf *problems)
 {
     int result = 0;
     struct error err = {0};

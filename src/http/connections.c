@@ -15,10 +15,10 @@
 #include <time.h>
 
 #define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
+#define NS_PER_S  INT64_C(1000000000)
 
-/* A client in full swing sends its next request sooner than this; one that does not is told by the end
- * of the connection that the server is going. */
+/* A client in full swing sends its next request sooner than this; one that does not is told by the
+ * end of the connection that the server is going. */
 #define IDLE_GRACE_NS (250 * NS_PER_MS)
 
 static int64_t now_ns(void)

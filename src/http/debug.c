@@ -130,8 +130,8 @@ static int list_names(struct cache *cache, struct arena *mem, struct str **ret, 
     return 0;
 }
 
-/* One node at a time, so that neither the lock is held nor the memory of all views taken. A node that
- * went meanwhile is left out. */
+/* One node at a time, so that neither the lock is held nor the memory of all views taken. A node
+ * that went meanwhile is left out. */
 static int add_nodes(struct cache *cache, const struct str *names, uint32_t count,
                      struct strbuf *out)
 {

@@ -66,8 +66,8 @@ static void handle_filter(void *self, const struct http_request *request, struct
     struct candidates_call question;
     struct filter_answer answer;
     struct error err = {0};
-    int rc = extender_decode_candidates(request->body, &call.app->limits, request->mem, &question,
-                                        &err);
+    int rc =
+        extender_decode_candidates(request->body, &call.app->limits, request->mem, &question, &err);
     if (rc == 0)
         rc = sched_filter(call.app->sched, &question, request->mem, &answer, &err);
     if (rc == 0) {
@@ -86,8 +86,8 @@ static void handle_prioritize(void *self, const struct http_request *request,
     struct candidates_call question;
     struct prioritize_answer answer;
     struct error err = {0};
-    int rc = extender_decode_candidates(request->body, &call.app->limits, request->mem, &question,
-                                        &err);
+    int rc =
+        extender_decode_candidates(request->body, &call.app->limits, request->mem, &question, &err);
     if (rc == 0)
         rc = sched_prioritize(call.app->sched, &question, request->mem, &answer, &err);
     if (rc == 0)
@@ -140,8 +140,8 @@ uint32_t http_app_routes(struct http_app *app, const char *prefix, struct http_a
         [VERB_BIND] = handle_bind,
     };
     static const struct http_route others[] = {
-        {"GET", "/livez", health_live, NULL},   {"GET", "/readyz", health_ready, NULL},
-        {"GET", "/healthz", health_live, NULL}, {"GET", "/metrics", metrics_page, NULL},
+        {"GET", "/livez", health_live, NULL},       {"GET", "/readyz", health_ready, NULL},
+        {"GET", "/healthz", health_live, NULL},     {"GET", "/metrics", metrics_page, NULL},
         {"GET", "/debug/cache", debug_cache, NULL},
     };
 

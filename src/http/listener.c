@@ -36,7 +36,8 @@ int listener_open(const char *text, uint16_t port, int *ret_fd, struct error *er
         return error_set(err, -errno, "cannot make a socket: %s", strerror(errno));
     /* A restart must not wait for connections of the process before. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (bind(fd, (const struct sockaddr *)&address, size) != 0 || listen(fd, LISTENER_BACKLOG) != 0) {
+    if (bind(fd, (const struct sockaddr *)&address, size) != 0 ||
+        listen(fd, LISTENER_BACKLOG) != 0) {
         int failure = errno;
         close(fd);
         return error_set(err, -failure, "cannot listen on %s port %u: %s", text, port,

@@ -36,8 +36,8 @@ static void add_allowed(char *allow, size_t size, const char *method)
     snprintf(allow + length, size - length, "%s%s%s", length > 0 ? ", " : "", method, head);
 }
 
-void route_find(const struct http_route *routes, uint32_t count, const char *method, struct str path,
-                struct route_match *ret)
+void route_find(const struct http_route *routes, uint32_t count, const char *method,
+                struct str path, struct route_match *ret)
 {
     *ret = (struct route_match){.status = 404};
     for (uint32_t i = 0; i < count; i++) {
@@ -45,7 +45,8 @@ void route_find(const struct http_route *routes, uint32_t count, const char *met
         if (!path_matches(&routes[i], path, &rest))
             continue;
         bool exact = rest.len == 0;
-        if (method_matches(&routes[i], method) && (ret->route == NULL || (exact && ret->rest.len > 0))) {
+        if (method_matches(&routes[i], method) &&
+            (ret->route == NULL || (exact && ret->rest.len > 0))) {
             ret->status = 200;
             ret->route = &routes[i];
             ret->rest = rest;

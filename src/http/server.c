@@ -23,8 +23,8 @@
 
 /* Headers must fit in here (else 431); bodies pass through it in pieces. */
 #define CONNECTION_MEMORY_BYTES ((size_t)256 * 1024)
-#define THREAD_STACK_BYTES ((size_t)512 * 1024)
-#define HANDSHAKE_MS 50 /* the last one begun is over by then */
+#define THREAD_STACK_BYTES      ((size_t)512 * 1024)
+#define HANDSHAKE_MS            50 /* the last one begun is over by then */
 
 struct http_server {
     struct http_options options;
@@ -35,8 +35,8 @@ struct http_server {
     atomic_bool draining; /* every answer closes its connection */
 };
 
-/* One request and its answer. Made when the request line is there, freed when the answer is sent or the
- * connection broke. */
+/* One request and its answer. Made when the request line is there, freed when the answer is sent or
+ * the connection broke. */
 struct exchange {
     struct http_server *server;
     struct connection *connection;
@@ -195,8 +195,8 @@ static enum MHD_Result count_header(void *self, enum MHD_ValueKind kind, const c
     return MHD_YES;
 }
 
-/* What is wrong with the headers, or NULL. The library takes the first of two and guesses; two ends of
- * a connection that guess differently are how requests get smuggled. */
+/* What is wrong with the headers, or NULL. The library takes the first of two and guesses; two ends
+ * of a connection that guess differently are how requests get smuggled. */
 static const char *framing_problem(const struct framing *framing, const char *version)
 {
     if (framing->hosts != 1 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
@@ -442,9 +442,9 @@ uint16_t http_server_port(const struct http_server *server)
     return server->port;
 }
 
-/* Take no new connections, but lose none that a client believes to be open: those in the queue, and those
- * whose handshake is on its way, are taken, then the world is refused. The fd stays open until the
- * library's thread, which may be about to look at it, is gone. */
+/* Take no new connections, but lose none that a client believes to be open: those in the queue, and
+ * those whose handshake is on its way, are taken, then the world is refused. The fd stays open
+ * until the library's thread, which may be about to look at it, is gone. */
 static void stop_listening(struct http_server *server)
 {
     listener_refuse(server->listen_fd);

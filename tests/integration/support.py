@@ -14,7 +14,7 @@ BUILD = (ROOT / os.environ.get("DEVICESHARE_BUILD", "build")).resolve()
 EXTENDER = BUILD / "deviceshare-extender"
 DATA = ROOT / "tests" / "data" / "extender"
 
-# Generous, because sanitizers and a busy machine are slow; nothing waits that long when all is well.
+# Generous, because sanitizers and a busy machine are slow; nothing waits so long when all is well.
 PATIENCE = 60
 
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"
@@ -140,6 +140,8 @@ class Daemon:
 
     def stop(self):
         """Stop it and return its exit status."""
+        if self.process is None: # it could not even be started, and that has been told
+            return 0
         if self.alive():
             self.signal(signal.SIGTERM)
         try:

@@ -131,7 +131,8 @@ def test_settings_reach_the_daemon(start):
 
 def test_ipv6(start):
     daemon = start(flags=["--bind-address", "::1"])
-    done = subprocess.run(["curl", "-gsS", "--noproxy", "*", f"http://[::1]:{daemon.port}/debug/cache"],
-                          capture_output=True, timeout=60, check=False)
+    url = f"http://[::1]:{daemon.port}/debug/cache"
+    done = subprocess.run(["curl", "-gsS", "--noproxy", "*", url], capture_output=True, timeout=60,
+                          check=False)
     assert done.returncode == 0
     assert b'"nodes"' in done.stdout, "the peer counts as one on this machine"

@@ -8,6 +8,7 @@ import pytest
 from support import (ALLOCATED, GIB, VISIBLE, device, gpu, gpu_node, node, percent, pod, wait_until)
 
 NODES = ["n1", "n2"]
+NO_POD = "11111111-2222-3333-4444-555555555555"  # a UID that no pod has
 
 
 def test_filter_prioritize_bind(daemon):
@@ -188,13 +189,13 @@ def test_forged_filter_body(daemon):
 
 
 def test_filter_of_a_pod_that_is_not_known_yet(daemon):
-    stranger = pod("stranger", percent(50), metadata={"uid": "11111111-2222-3333-4444-555555555555"})
+    stranger = pod("stranger", percent(50), metadata={"uid": NO_POD})
     assert daemon.filter(stranger, NODES)["NodeNames"] == NODES
     assert daemon.bind(stranger, "n1") != ""
 
 
 @pytest.mark.parametrize("changes", [
-    {"PodUID": "11111111-2222-3333-4444-555555555555"}, {"PodName": "q"},
+    {"PodUID": NO_POD}, {"PodName": "q"},
     {"PodNamespace": "other"}, {"PodName": "other"}, {"PodUID": ""}, {"Node": ""},
     {"Node": "no-such-node"}, {"Node": "../n1"}, {"PodName": "p/../q"}])
 def test_bind_of_what_does_not_belong_together(daemon, changes):
@@ -223,7 +224,7 @@ def test_whole_nodes_and_names_give_the_same_decisions(daemon):
                                          "Nodes": {"metadata": {}, "items": nodes}})
     assert {entry["Host"]: entry["Score"] for entry in answer.json} == daemon.prioritize(stored,
                                                                                          NODES)
-    big = pod("big", percent(300), metadata={"uid": "11111111-2222-3333-4444-555555555555"})
+    big = pod("big", percent(300), metadata={"uid": NO_POD})
     by_node = daemon.post("/filter", {"Pod": big, "Nodes": {"items": nodes}}).json
     by_name = daemon.filter(big, NODES)
     for key in ("FailedNodes", "FailedAndUnresolvableNodes"):
@@ -302,7 +303,8 @@ def test_same_objects_same_state_after_a_restart(start, tmp_path):
 
 
 def test_policies_of_the_configuration(start):
-    manifests = gpu_node("n1") + [pod("a", percent(75)), pod("b", percent(50)), pod("c", percent(25))]
+    manifests = gpu_node("n1") + [pod("a", percent(75)), pod("b", percent(50)),
+                                  pod("c", percent(25))]
     daemon = start(manifests, config="policy:\n  device: binpack\n")
     for name in "abc":
         assert daemon.bind(daemon.pod(name), "n1") == ""

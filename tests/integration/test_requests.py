@@ -6,9 +6,9 @@ import pytest
 
 from support import DATA, as_list, device, gpu_node, node
 
-# This pod asks for nvidia.com/gpu beside koordinator.sh/gpu-core, which is no valid combination. Its
-# text shows the effective request: containers 100 + 30 + 0, a sidecar's 5 and the overhead, where the
-# peak of the init containers is less.
+# This pod asks for nvidia.com/gpu beside koordinator.sh/gpu-core, which is no valid combination.
+# The text about it shows the effective request: containers 100 + 30 + 0 and a sidecar's 5; the peak
+# of the init containers is less.
 ODD = "odd-legal-0"
 REQUESTS = sorted((DATA / "requests").glob("*.json"))
 

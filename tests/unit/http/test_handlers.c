@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-/* The handlers called as the server calls them, over a cache with one node of two GPUs and a port that
- * knows no pod. */
+/* The handlers called as the server calls them, over a cache with one node of two GPUs and a port
+ * that knows no pod. */
 
 static struct http_app app;
 static struct sched sched;
@@ -45,7 +45,11 @@ static int setup(void **state)
 {
     (void)state;
     static const struct device devices[] = {
-        {.kind = DEVICE_GPU, .minor = 0, .healthy = true, .total = {100, 100, 8000}, .id = STR("G0")},
+        {.kind = DEVICE_GPU,
+         .minor = 0,
+         .healthy = true,
+         .total = {100, 100, 8000},
+         .id = STR("G0")},
         {.kind = DEVICE_GPU, .minor = 1, .healthy = false, .total = {100, 100, 8000}},
         {.kind = DEVICE_RDMA, .minor = 0, .healthy = true, .total = {.percent = 100}},
     };
@@ -59,8 +63,8 @@ static int setup(void **state)
     sched_init(&sched, cache, clock_system(), port, device_policy_find(STR("default")),
                node_policy_find(STR("spread")));
     sched_set_synced(&sched, true);
-    app = (struct http_app){.sched = &sched, .limits = codec_default_limits,
-                            .per_card_max_nodes = 500};
+    app = (struct http_app){
+        .sched = &sched, .limits = codec_default_limits, .per_card_max_nodes = 500};
     route_count = http_app_routes(&app, "/v1", &paths, routes);
     metrics_reset();
     return 0;
@@ -79,7 +83,8 @@ struct exchange {
     struct http_reply reply;
 };
 
-static struct exchange send_from(bool loopback, const char *path, const char *query, const char *body)
+static struct exchange send_from(bool loopback, const char *path, const char *query,
+                                 const char *body)
 {
     struct exchange exchange = {.reply = {.status = 200, .content_type = "application/json"}};
     const struct http_route *route = NULL;
@@ -125,12 +130,12 @@ static bool contains(const struct exchange *exchange, const char *text)
 }
 
 #define POD                                                                                        \
-    "{\"metadata\":{\"name\":\"p\",\"namespace\":\"d\",\"uid\":\"u1\"},\"spec\":{\"containers\":["   \
-    "{\"name\":\"c\",\"resources\":{\"requests\":{\"koordinator.sh/gpu-core\":\"50\","              \
+    "{\"metadata\":{\"name\":\"p\",\"namespace\":\"d\",\"uid\":\"u1\"},\"spec\":{\"containers\":[" \
+    "{\"name\":\"c\",\"resources\":{\"requests\":{\"koordinator.sh/gpu-core\":\"50\","             \
     "\"koordinator.sh/gpu-memory-ratio\":\"50\"}}}]}}"
 #define CANDIDATES "{\"Pod\":" POD ",\"Nodes\":null,\"NodeNames\":[\"n1\",\"n2\"]}"
 #define PREEMPT                                                                                    \
-    "{\"Pod\":" POD ",\"NodeNameToMetaVictims\":{\"n1\":{\"Pods\":[{\"UID\":\"v\"}],"               \
+    "{\"Pod\":" POD ",\"NodeNameToMetaVictims\":{\"n1\":{\"Pods\":[{\"UID\":\"v\"}],"              \
     "\"NumPDBViolations\":2}}}"
 #define BIND "{\"PodName\":\"p\",\"PodNamespace\":\"d\",\"PodUID\":\"u1\",\"Node\":\"n1\"}"
 
@@ -194,8 +199,9 @@ static void verbs_before_the_first_lists(void **state)
     release(&exchange);
 }
 
-/* The n-th allocation fails, for every n: filter and bind say so in Error, the other two with 500 or, if it
- * was the answer itself that found no room, with a failed body that the server turns into 500. */
+/* The n-th allocation fails, for every n: filter and bind say so in Error, the other two with 500
+ * or, if it was the answer itself that found no room, with a failed body that the server turns into
+ * 500. */
 static void end_of_memory(void **state)
 {
     (void)state;
@@ -218,9 +224,8 @@ static void end_of_memory(void **state)
             mem_fail_at(n);
             exchange = ask(calls[i].path, "", calls[i].body);
             mem_fail_at(0);
-            assert_true(exchange.reply.body.failed ||
-                        (exchange.reply.status == calls[i].status &&
-                         contains(&exchange, "out of memory")));
+            assert_true(exchange.reply.body.failed || (exchange.reply.status == calls[i].status &&
+                                                       contains(&exchange, "out of memory")));
             release(&exchange);
         }
     }
@@ -264,8 +269,10 @@ static void cache_view(void **state)
         "{\"name\":\"a\\\"node\",\"hasNode\":true,\"hasDevices\":false,\"closed\":false,"
         "\"cards\":[],\"pods\":[]},\n{\"name\":\"n1\",\"hasNode\":true,\"hasDevices\":true,"
         "\"closed\":false,\"cards\":[{\"type\":\"gpu\",\"minor\":0,\"id\":\"G0\","
-        "\"registered\":true,\"usable\":true,\"pods\":0,\"total\":{\"koordinator.sh/gpu-core\":100,"));
-    assert_true(contains(&exchange, "\"minor\":1,\"id\":\"\",\"registered\":true,\"usable\":false"));
+        "\"registered\":true,\"usable\":true,\"pods\":0,"
+        "\"total\":{\"koordinator.sh/gpu-core\":100,"));
+    assert_true(
+        contains(&exchange, "\"minor\":1,\"id\":\"\",\"registered\":true,\"usable\":false"));
     assert_true(contains(&exchange, "{\"type\":\"rdma\",\"minor\":0"));
     release(&exchange);
 
@@ -312,7 +319,8 @@ static void card_gauges(void **state)
 {
     (void)state;
     assert_int_equal(cache_node_set(sched.cache, STR("a\"\\\nb")), 0);
-    struct device device = {.kind = DEVICE_GPU, .minor = 7, .healthy = true, .total = {100, 100, 0}};
+    struct device device = {
+        .kind = DEVICE_GPU, .minor = 7, .healthy = true, .total = {100, 100, 0}};
     struct inventory inventory = {&device, 1};
     struct error err = {0};
     assert_int_equal(cache_devices_set(sched.cache, STR("a\"\\\nb"), &inventory, &err), 0);
@@ -320,7 +328,8 @@ static void card_gauges(void **state)
     struct exchange exchange = ask("/metrics", "", "");
     assert_true(contains(&exchange, "\ndevice_gpu_total_core{node=\"n1\",minor=\"0\"} 100\n"));
     assert_true(contains(&exchange, "\ndevice_gpu_free_core{node=\"n1\",minor=\"1\"} 0\n"));
-    assert_true(contains(&exchange, "\ndevice_gpu_total_memory_bytes{node=\"n1\",minor=\"0\"} 8000\n"));
+    assert_true(
+        contains(&exchange, "\ndevice_gpu_total_memory_bytes{node=\"n1\",minor=\"0\"} 8000\n"));
     assert_true(contains(&exchange, "{node=\"a\\\"\\\\\\nb\",minor=\"7\"} 100\n"));
     assert_true(contains(&exchange, "\ndeviceshare_cache_nodes 2\n"));
     assert_true(contains(&exchange, "\ndeviceshare_cache_cards 4\n"));
@@ -354,11 +363,16 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(verbs_answer),       TEST(bad_bodies),
-        TEST(verbs_before_the_first_lists), TEST(end_of_memory),
-        TEST(probes),             TEST(cache_view),
-        TEST(cache_view_is_for_this_machine), TEST(views_at_the_end_of_memory),
-        TEST(card_gauges),        cmocka_unit_test(query_parameters),
+        TEST(verbs_answer),
+        TEST(bad_bodies),
+        TEST(verbs_before_the_first_lists),
+        TEST(end_of_memory),
+        TEST(probes),
+        TEST(cache_view),
+        TEST(cache_view_is_for_this_machine),
+        TEST(views_at_the_end_of_memory),
+        TEST(card_gauges),
+        cmocka_unit_test(query_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,10 +16,8 @@ static void nothing(void *self, const struct http_request *request, struct http_
 }
 
 static const struct http_route routes[] = {
-    {"POST", "/v1/filter", nothing, NULL},
-    {"GET", "/things", nothing, NULL},
-    {"POST", "/things", nothing, NULL},
-    {"DELETE", "/things/*", nothing, NULL},
+    {"POST", "/v1/filter", nothing, NULL}, {"GET", "/things", nothing, NULL},
+    {"POST", "/things", nothing, NULL},    {"DELETE", "/things/*", nothing, NULL},
     {"GET", "/things/all", nothing, NULL},
 };
 
@@ -38,7 +36,8 @@ static void exact_paths(void **state)
     assert_ptr_equal(match.route, &routes[0]);
     assert_int_equal(match.rest.len, 0);
 
-    const char *unknown[] = {"/", "", "/v1", "/v1/filter/", "/v1/filterx", "/V1/filter", "//v1/filter"};
+    const char *unknown[] = {"/",           "",           "/v1",        "/v1/filter/",
+                             "/v1/filterx", "/V1/filter", "//v1/filter"};
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
         assert_int_equal(find("POST", unknown[i]).status, 404);
 }

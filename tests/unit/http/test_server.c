@@ -81,9 +81,9 @@ static void no_memory(void *self, const struct http_request *request, struct htt
 }
 
 static const struct http_route routes[] = {
-    {"POST", "/echo", echo, "self"},      {"GET", "/echo", echo, "self"},
-    {"DELETE", "/echo/*", echo, "self"},  {"GET", "/wait", wait_for_gate, NULL},
-    {"GET", "/large", large, NULL},       {"GET", "/no-memory", no_memory, NULL},
+    {"POST", "/echo", echo, "self"},     {"GET", "/echo", echo, "self"},
+    {"DELETE", "/echo/*", echo, "self"}, {"GET", "/wait", wait_for_gate, NULL},
+    {"GET", "/large", large, NULL},      {"GET", "/no-memory", no_memory, NULL},
 };
 
 static const struct http_options defaults = {
@@ -169,8 +169,8 @@ static void client_send(struct client *client, const char *text)
 static bool receive_more(struct client *client)
 {
     assert_true(client->len < sizeof(client->input) - 1);
-    ssize_t got = recv(client->fd, client->input + client->len,
-                       sizeof(client->input) - 1 - client->len, 0);
+    ssize_t got =
+        recv(client->fd, client->input + client->len, sizeof(client->input) - 1 - client->len, 0);
     if (got <= 0)
         return false;
     client->len += (size_t)got;
@@ -364,11 +364,13 @@ static void bodies_are_bounded(void **state)
     /* chunked: by the bytes that come */
     snprintf(request, sizeof(request),
              "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-             "%x\r\n%s\r\n0\r\n\r\n", BODY_MAX, body);
+             "%x\r\n%s\r\n0\r\n\r\n",
+             BODY_MAX, body);
     assert_int_equal(ask_once(request).status, 200);
     snprintf(request, sizeof(request),
              "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-             "%x\r\n%s\r\n1\r\nx\r\n0\r\n\r\n", BODY_MAX, body);
+             "%x\r\n%s\r\n1\r\nx\r\n0\r\n\r\n",
+             BODY_MAX, body);
     client = client_open();
     answer = ask(&client, request);
     assert_int_equal(answer.status, 413);
@@ -388,7 +390,9 @@ static void continue_is_sent_only_for_acceptable_bodies(void **state)
 
     client = client_open();
     assert_int_equal(ask(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
-                                  "Content-Length: 1001\r\n\r\n").status, 413);
+                                  "Content-Length: 1001\r\n\r\n")
+                         .status,
+                     413);
     close(client.fd);
 }
 
@@ -433,8 +437,8 @@ static void end_of_memory_is_a_500(void **state)
     assert_string_equal(answer.body, "{\"error\":\"out of memory\"}");
 }
 
-/* Whatever allocation fails on the way of one request: an answer or an end of the connection, and the
- * next request is served. */
+/* Whatever allocation fails on the way of one request: an answer or an end of the connection, and
+ * the next request is served. */
 static void failed_allocations_are_survived(void **state)
 {
     (void)state;
@@ -638,7 +642,8 @@ static void stop_waits_for_requests(void **state)
     close(idle.fd);
 }
 
-/* A client that has no pause longer than the grace is told by an answer, never by a lost request. */
+/* A client that has no pause longer than the grace is told by an answer, never by a lost request.
+ */
 static void stop_loses_no_request_of_a_busy_client(void **state)
 {
     (void)state;
@@ -693,7 +698,7 @@ static void bad_addresses_are_refused(void **state)
 
 int main(void)
 {
-#define NORMAL(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define NORMAL(test)    cmocka_unit_test_setup_teardown(test, setup, teardown)
 #define IMPATIENT(test) cmocka_unit_test_setup_teardown(test, setup_impatient, teardown)
     const struct CMUnitTest tests[] = {
         NORMAL(request_reaches_handler),
