@@ -10,9 +10,9 @@
 /*
  * The device model: what a card is and what can be taken from it.
  *
- * Kinds are the device types of Koordinator's Device object; the three dimensions are what a card is
- * measured in. rdma and fpga have only the first one. One table row per kind (device.c) says which
- * resource name each dimension has.
+ * Kinds are the device types of Koordinator's Device object; the three dimensions are what a card
+ * is measured in. rdma and fpga have only the first one. One table row per kind (device.c) says
+ * which resource name each dimension has.
  */
 enum device_kind { DEVICE_GPU, DEVICE_RDMA, DEVICE_FPGA, DEVICE_KIND_MAX };
 
@@ -65,9 +65,9 @@ struct share {
 /*
  * Cards in columns, so that a scan over thousands of nodes reads little memory. One row a card; the
  * rows of a node are contiguous, grouped by kind in enum order, minors ascending inside a kind.
- * `has` tells which dimensions the card can give now: 0 for a card that must not be chosen (unhealthy,
- * not listed any more, nothing to give). `used` may exceed `total` when a card shrank under its pods.
- * Invariant: free_* = has ? max(total - used, 0) : 0, kept by cards_refresh().
+ * `has` tells which dimensions the card can give now: 0 for a card that must not be chosen
+ * (unhealthy, not listed any more, nothing to give). `used` may exceed `total` when a card shrank
+ * under its pods. Invariant: free_* = has ? max(total - used, 0) : 0, kept by cards_refresh().
  */
 struct card_columns {
     int32_t *minor;
@@ -95,12 +95,12 @@ const char *device_kind_name(enum device_kind kind);
 /* The kind called `name`, or DEVICE_KIND_MAX. */
 enum device_kind device_kind_find(struct str name);
 
-/* Full resource name of a dimension of a kind ("koordinator.sh/gpu-memory"), NULL if the kind has no
- * such dimension. */
+/* Full resource name of a dimension of a kind ("koordinator.sh/gpu-memory"), NULL if the kind
+ * has no such dimension. */
 const char *device_dimension_name(enum device_kind kind, enum dimension dim);
 
-/* The dimension of `kind` called by this resource name; Koordinator's deprecated kubernetes.io/ names
- * are known too. DIM_MAX if none. */
+/* The dimension of `kind` called by this resource name; Koordinator's deprecated kubernetes.io/
+ * names are known too. DIM_MAX if none. */
 enum dimension device_dimension_find(enum device_kind kind, struct str resource);
 
 /* Row number of the first card of `kind`. */
@@ -112,9 +112,10 @@ uint32_t cards_find(const struct cards *cards, enum device_kind kind, int32_t mi
 /* Recompute the free_* and has columns of `row` from total, used and registered. */
 void cards_refresh(struct card_columns *columns, uint32_t row);
 
-/* Add a share to (sign 1) or take it from (sign -1) the card in `row` and refresh it. Taking more than
- * is there is a programming error (assert). */
-void cards_charge(struct card_columns *columns, uint32_t row, const struct amount *amount, int sign);
+/* Add one pod's share to (sign 1) or take it from (sign -1) the card in `row`: its used amounts and
+ * its number of pods; refreshes the row. Taking more than is there is a programming error (assert). */
+void cards_charge(struct card_columns *columns, uint32_t row, const struct amount *amount,
+                  int sign);
 
 /* One dimension of an amount. */
 static inline int64_t amount_get(const struct amount *amount, enum dimension dim)
@@ -133,9 +134,9 @@ static inline void amount_set(struct amount *amount, enum dimension dim, int64_t
  * Preconditions: 0 <= ratio <= CARD_PERCENT_MAX, 0 <= total_bytes <= CARD_BYTES_MAX. */
 int64_t memory_ratio_to_bytes(int64_t ratio, int64_t total_bytes);
 
-/* Percent of a card of `total_bytes` that `bytes` is, rounded down; exact. 0 when total_bytes is 0.
- * Preconditions: 0 <= bytes, total_bytes <= CARD_BYTES_MAX. Koordinator computes this in doubles and is
- * sometimes one lower (docs/behaviour.md). */
+/* Percent of a card of `total_bytes` that `bytes` is, rounded down; exact. 0 when total_bytes is
+ * 0. Preconditions: 0 <= bytes, total_bytes <= CARD_BYTES_MAX. Koordinator computes this in
+ * doubles and is sometimes one lower (docs/behaviour.md). */
 int64_t memory_bytes_to_ratio(int64_t bytes, int64_t total_bytes);
 
 #endif

@@ -10,8 +10,9 @@
 #include "core/pod.h"
 #include "core/reason.h"
 
-/* The four verbs' questions and answers as plain data, shared by codec (bytes) and sched (decisions).
- * Arrays and slices live in the request's arena. Wire types: k8s.io/kube-scheduler/extender/v1. */
+/* The four verbs' questions and answers as plain data, shared by codec (bytes) and sched
+ * (decisions). Arrays and slices live in the request's arena. Wire types:
+ * k8s.io/kube-scheduler/extender/v1. */
 
 /* filter and prioritize */
 struct candidates_call {

@@ -3,9 +3,9 @@
 #define CORE_REASON_H
 
 /*
- * Verdicts on one pod and one node. kube-scheduler groups equal texts and wakes pods on changed ones, so
- * a text is constant: no numbers, names or times. Detail comes from allocate_explain(). One row each in
- * reason.c.
+ * Verdicts on one pod and one node. kube-scheduler groups equal texts and wakes pods on changed
+ * ones, so a text is constant: no numbers, names or times. Detail comes from allocate_explain().
+ * One row each in reason.c.
  */
 enum reason {
     REASON_FITS,
@@ -23,7 +23,7 @@ enum reason {
     REASON_TOO_BIG,        /* more than the node has when empty */
     REASON_MEMORY_UNKNOWN, /* bytes asked for, but no card of the node states its memory size */
     REASON_INVALID,        /* invalid request; the text is the pod's own */
-    REASON_DUPLICATE,      /* the candidate was named before in the same call: left out of the answer */
+    REASON_DUPLICATE,      /* named before in the same call: left out of the answer */
     REASON_MAX
 };
 

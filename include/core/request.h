@@ -10,8 +10,8 @@
 #include "core/device.h"
 
 /*
- * From what a pod's containers ask for to one unified form: for each device kind a number of cards and
- * an amount on each. Rules: docs/requests.md.
+ * From what a pod's containers ask for to one unified form: for each device kind a number of cards
+ * and an amount on each. Rules: docs/requests.md.
  */
 
 /* Device resources a pod may name; one table row each (request.c). */
@@ -36,7 +36,8 @@ struct resources {
 
 enum container_role { CONTAINER_APP, CONTAINER_INIT, CONTAINER_SIDECAR /* restartable init */ };
 
-/* A container's device request, in pod order (init containers and sidecars first, in their order). */
+/* A container's device request, in pod order (init containers and sidecars first, in their
+ * order). */
 struct container {
     struct str name; /* borrowed */
     enum container_role role;
@@ -63,43 +64,45 @@ struct pod_request {
 const char *resource_name(enum resource resource);
 
 /* The resource called `name`, or RESOURCE_MAX. Deprecated kubernetes.io/ names (gpu, gpu-core,
- * gpu-memory, gpu-memory-ratio, rdma, fpga) are found too, with *ret_deprecated true: a value under the
- * current name wins over one under the old name. */
+ * gpu-memory, gpu-memory-ratio, rdma, fpga) are found too, with *ret_deprecated true: a value
+ * under the current name wins over one under the old name. */
 enum resource resource_find(struct str name, bool *ret_deprecated);
 
 /* The device kind a resource belongs to. */
 enum device_kind resource_kind(enum resource resource);
 
-/* Effective pod request, as kube-scheduler computes it (k8s.io/component-helpers resource PodRequests):
- * max(sum of app containers and sidecars, for each init container its own plus the sidecars before it)
- * plus overhead, per resource. `overhead` may be NULL. Returns 0, or -ERANGE when a sum leaves int64
- * (err names the resource), or -EINVAL for a negative amount. */
+/* Effective pod request, as kube-scheduler computes it (k8s.io/component-helpers resource
+ * PodRequests): max(sum of app containers and sidecars, for each init container its own plus the
+ * sidecars before it) plus overhead, per resource. `overhead` may be NULL. Returns 0, or -ERANGE
+ * when a sum leaves int64 (err names the resource), or -EINVAL for a negative amount. */
 int request_effective(const struct container *containers, uint32_t count,
                       const struct resources *overhead, struct resources *ret, struct error *err);
 
 /* True when any amount is not zero. */
 bool resources_any(const struct resources *resources);
 
-/* Check the combination and values of one pod's effective request. Valid: 0. Invalid: -EINVAL and in
- * err Koordinator's sentence ("invalid resource unit NAME: VALUE" for koordinator.sh/gpu, rdma and fpga
- * values that are above 100 and no multiple of 100; else "invalid resource device requests: [NAMES]",
- * names sorted), then ": ", the resource, its value and the rule it breaks. The text is the same for
- * every call with the same amounts and fits REQUEST_TEXT_MAX. No device resource at all is valid here.*/
+/* Check the combination and values of one pod's effective request. Valid: 0. Invalid: -EINVAL
+ * and in err Koordinator's sentence ("invalid resource unit NAME: VALUE" for koordinator.sh/gpu,
+ * rdma and fpga values that are above 100 and no multiple of 100; else "invalid resource device
+ * requests: [NAMES]", names sorted), then ": ", the resource, its value and the rule it breaks.
+ * The text is the same for every call with the same amounts and fits REQUEST_TEXT_MAX. No device
+ * resource at all is valid here. */
 int request_validate(const struct resources *effective, struct error *err);
 
 /* Names of one valid combination of GPU resources, as a bit set of (1 << enum resource), for the
  * resources of one kind in `effective`; 0 when the kind's set is not allowed or empty. */
 uint32_t request_combination(const struct resources *effective, enum device_kind kind);
 
-/* Conversion of names only, before the split per card: vendor counts x 100 and koordinator.sh/gpu become
- * percent and ratio, the rest stays. `combination` as from request_combination. Returns false (and
- * writes nothing) when a name of the combination is not in `effective` or the product leaves int64.
- * Amounts are those of all cards together. */
+/* Conversion of names only, before the split per card: vendor counts x 100 and
+ * koordinator.sh/gpu become percent and ratio, the rest stays. `combination` as from
+ * request_combination. Returns false (and writes nothing) when a name of the combination is not
+ * in `effective` or the product leaves int64. Amounts are those of all cards together. */
 bool request_convert(const struct resources *effective, enum device_kind kind, uint32_t combination,
                      struct amount *ret_total, int64_t *ret_shared);
 
-/* Validate, convert and split: the whole way for all kinds. Same results as request_validate. Division
- * by the number of cards truncates as in Koordinator; a per-card amount that would become 0 is refused. */
+/* Validate, convert and split: the whole way for all kinds. Same results as request_validate.
+ * Division by the number of cards truncates as in Koordinator; a per-card amount that would
+ * become 0 is refused. */
 int request_parse(const struct resources *effective, struct pod_request *ret, struct error *err);
 
 /* True when the pod asks for at least one device. */
@@ -108,9 +111,10 @@ bool request_any(const struct pod_request *request);
 /* Same request in every field. */
 bool request_eq(const struct pod_request *a, const struct pod_request *b);
 
-/* What the request takes from a card with this total: the named dimensions as they are, memory bytes and
- * ratio derived from each other where the card has the missing one. */
-struct amount request_on_card(const struct device_request *request, const struct amount *card_total);
+/* What the request takes from a card with this total: the named dimensions as they are, memory
+ * bytes and ratio derived from each other where the card has the missing one. */
+struct amount request_on_card(const struct device_request *request,
+                              const struct amount *card_total);
 
 /* One line for people: "1 gpu x 50% core, 8Gi", "2 whole gpu, 1 rdma x 100%"; "no devices". Cut at
  * `size`; returns the length written. */

@@ -21,22 +21,24 @@ struct score_weights {
 /* Koordinator's default weights. */
 extern const struct score_weights score_default_weights;
 
-/* Score 0..100 of one resource list: a card, or a node's cards summed. `request` is what the pod takes
- * in the dimensions it named; dimensions whose total is 0 are left out. 0 when none remains. */
+/* Score 0..100 of one resource list: a card, or a node's cards summed. `request` is what the pod
+ * takes in the dimensions it named; dimensions whose total is 0 are left out. 0 when none
+ * remains. */
 int64_t score_amounts(enum score_strategy strategy, const int64_t weight[DIM_MAX],
                       const struct amount *request, const struct amount *total,
                       const struct amount *free_amount);
 
-/* Node score: for each requested kind score_amounts over the sums of the node's cards with the PER-CARD
- * request, added up (so it may exceed 100). */
+/* Node score: for each requested kind score_amounts over the sums of the node's cards with the
+ * PER-CARD request, added up (so it may exceed 100). */
 int64_t score_node(enum score_strategy strategy, const struct score_weights *weights,
                    const struct cards *cards, const struct pod_request *request);
 
-/* Scale raw scores so that the best is 100 (x 100 / max, integer); all zero stays zero. In place. */
+/* Scale raw scores so that the best is 100 (x 100 / max, integer); all zero stays zero. In
+ * place. */
 void score_normalize(int64_t *scores, uint32_t count);
 
-/* From normalised scores to kube-scheduler's 0..10: round(10 x (s - min) / (max - min)), 10 for all when
- * equal; half rounds up. In place. */
+/* From normalised scores to kube-scheduler's 0..10: round(10 x (s - min) / (max - min)), 10 for
+ * all when equal; half rounds up. In place. */
 void score_stretch(int64_t *scores, uint32_t count);
 
 #endif

@@ -81,7 +81,8 @@ static inline struct room room_if_empty(const struct card_columns *at, uint32_t 
     };
 }
 
-/* Does a plan hold the cards of the kinds up to `last`? No pod gets more, however many a node has. */
+/* Does a plan hold the cards of the kinds up to `last`? No pod gets more, however many a node
+ * has. */
 static bool plan_holds(const struct pod_request *request, enum device_kind last)
 {
     int64_t left = CARDS_PER_POD_MAX;
