@@ -28,8 +28,8 @@ struct plan {
  * inner loop: reads only the hot columns, allocates nothing. */
 enum reason allocate_check(const struct cards *cards, const struct pod_request *request);
 
-/* Would it fit if nothing were booked on the node's usable cards, and if the unhealthy ones came back
- * as big as needed? False means that waiting is in vain. */
+/* Would it fit if nothing were booked on the node's usable cards, and if the unhealthy ones came
+ * back as big as needed? False means that waiting is in vain. */
 bool allocate_fits_empty(const struct cards *cards, const struct pod_request *request);
 
 /* allocate_check for kube-scheduler: a shortage that no waiting mends is REASON_TOO_BIG. */

@@ -113,7 +113,8 @@ uint32_t cards_find(const struct cards *cards, enum device_kind kind, int32_t mi
 void cards_refresh(struct card_columns *columns, uint32_t row);
 
 /* Add one pod's share to (sign 1) or take it from (sign -1) the card in `row`: its used amounts and
- * its number of pods; refreshes the row. Taking more than is there is a programming error (assert). */
+ * its number of pods; refreshes the row. Taking more than is there is a programming error
+ * (assert). */
 void cards_charge(struct card_columns *columns, uint32_t row, const struct amount *amount,
                   int sign);
 
