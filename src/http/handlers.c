@@ -50,6 +50,16 @@ static void log_failure(const struct call *call, const struct error *err)
              LOG_TEXT("err", err->text));
 }
 
+/* Another replica leads, or the first lists are not complete. Such an answer closes its connection: a
+ * client that keeps it alive would stay with us when the Service has moved on to the leader. */
+static bool not_our_turn(const struct call *call, int rc)
+{
+    if (rc != -EPERM && rc != -EAGAIN)
+        return false;
+    call->reply->close = true;
+    return true;
+}
+
 /* For the verbs whose answers have no place for an error: the caller's fault or ours. */
 static void reply_failure(const struct call *call, int rc, const struct error *err)
 {
@@ -73,7 +83,8 @@ static void handle_filter(void *self, const struct http_request *request, struct
     if (rc == 0) {
         extender_encode_filter(&question, &answer, &reply->body);
     } else {
-        log_failure(&call, &err);
+        if (!not_our_turn(&call, rc))
+            log_failure(&call, &err);
         extender_encode_filter_error(err.text, &reply->body);
     }
     call_end(&call, rc);
@@ -92,6 +103,8 @@ static void handle_prioritize(void *self, const struct http_request *request,
         rc = sched_prioritize(call.app->sched, &question, request->mem, &answer, &err);
     if (rc == 0)
         extender_encode_prioritize(&question, &answer, &reply->body);
+    else if (not_our_turn(&call, rc))
+        strbuf_puts(&reply->body, "[]");
     else
         reply_failure(&call, rc, &err);
     call_end(&call, rc);
@@ -109,6 +122,8 @@ static void handle_preempt(void *self, const struct http_request *request, struc
         rc = sched_preempt(call.app->sched, &question, request->mem, &answer, &err);
     if (rc == 0)
         extender_encode_preempt(&question, &answer, &reply->body);
+    else if (not_our_turn(&call, rc))
+        strbuf_puts(&reply->body, "{\"NodeNameToMetaVictims\":{}}");
     else
         reply_failure(&call, rc, &err);
     call_end(&call, rc);
@@ -122,7 +137,8 @@ static void handle_bind(void *self, const struct http_request *request, struct h
     int rc = extender_decode_bind(request->body, &call.app->limits, request->mem, &question, &err);
     if (rc == 0)
         rc = sched_bind(call.app->sched, &question, request->mem, &err);
-    if (rc < 0 && rc != -ENOSPC && rc != -EIO) /* these two sched has logged, with detail */
+    bool logged = rc == -ENOSPC || rc == -EIO; /* by sched, with detail */
+    if (rc < 0 && !not_our_turn(&call, rc) && !logged)
         log_failure(&call, &err);
     extender_encode_bind(rc < 0 ? err.text : NULL, &reply->body);
     call_end(&call, rc);

@@ -185,18 +185,39 @@ static void bad_bodies(void **state)
         assert_int_equal(metrics_get(METRIC_REQUEST_ERRORS, verb), 1);
 }
 
+/* Every verb answers, decides nothing, and lets the client's connection go. */
+static void assert_neutral(const char *sentence)
+{
+    static const struct {
+        const char *path, *body, *answer;
+    } calls[] = {
+        {"/v1/filter", CANDIDATES, "\"NodeNames\":null"},
+        {"/v1/filter", CANDIDATES, NULL},
+        {"/v1/bind", BIND, NULL},
+        {"/v1/prioritize", CANDIDATES, "[]"},
+        {"/v1/preempt", PREEMPT, "{\"NodeNameToMetaVictims\":{}}"},
+    };
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        struct exchange exchange = ask(calls[i].path, "", calls[i].body);
+        assert_int_equal(exchange.reply.status, 200);
+        assert_true(contains(&exchange, calls[i].answer != NULL ? calls[i].answer : sentence));
+        assert_true(exchange.reply.close);
+        release(&exchange);
+    }
+}
+
 static void verbs_before_the_first_lists(void **state)
 {
     (void)state;
     sched_set_synced(&sched, false);
-    struct exchange exchange = ask("/v1/filter", "", CANDIDATES);
-    assert_int_equal(exchange.reply.status, 200);
-    assert_true(contains(&exchange, "\"NodeNames\":null"));
-    assert_true(contains(&exchange, "not listed yet"));
-    release(&exchange);
-    exchange = ask("/v1/bind", "", BIND);
-    assert_true(contains(&exchange, "not listed yet"));
-    release(&exchange);
+    assert_neutral("not listed yet");
+}
+
+static void verbs_of_a_replica_that_does_not_lead(void **state)
+{
+    (void)state;
+    sched_set_leading(&sched, false);
+    assert_neutral("does not lead");
 }
 
 /* The n-th allocation fails, for every n: filter and bind say so in Error, the other two with 500
@@ -366,6 +387,7 @@ int main(void)
         TEST(verbs_answer),
         TEST(bad_bodies),
         TEST(verbs_before_the_first_lists),
+        TEST(verbs_of_a_replica_that_does_not_lead),
         TEST(end_of_memory),
         TEST(probes),
         TEST(cache_view),
