@@ -66,7 +66,9 @@ struct line_cutter {
     uint32_t max_line_bytes;
 };
 
+/* Start; lines above `max_line_bytes` are an error. */
 void line_cutter_init(struct line_cutter *cutter, uint32_t max_line_bytes);
+/* Free the bytes. */
 void line_cutter_done(struct line_cutter *cutter);
 
 /* Feed a piece; `line` is called for each complete line without its newline, empty ones left out. Results as

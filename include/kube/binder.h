@@ -23,6 +23,7 @@ struct binder_options {
     struct fence *fence;         /* asked before every send; borrowed */
 };
 
+/* Open the pool. -ENOMEM, or what kube_client_open says of the access. */
 int binder_new(const struct binder_options *options, struct binder **ret, struct error *err);
 
 /* Interrupt what runs, free. NULL is fine. */

@@ -28,7 +28,9 @@ struct fence {
     int64_t lease_until_ns;       /* our lease holds at least until then; INT64_MAX without election */
 };
 
+/* Closed, without a lease. */
 void fence_init(struct fence *fence, struct clock clock, int64_t bind_ms, int64_t delivery_ms);
+/* After every thread that used it. */
 void fence_done(struct fence *fence);
 
 /* The lease was renewed by a request that began at `sent_ns`: nobody else may take it before
