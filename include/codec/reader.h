@@ -102,6 +102,9 @@ int reader_field_bool(const struct reader_field *field, bool *ret, struct error 
  * string. */
 int reader_string(struct str value, struct arena *mem, struct str *ret, struct error *err);
 
+/* Length of the text of a value that is a string, or of a key, without making it. */
+size_t reader_string_length(struct str value);
+
 /* A Kubernetes quantity, quoted or as a number, as a whole number; null is 0. */
 int reader_quantity(struct str value, int64_t *ret, struct error *err);
 

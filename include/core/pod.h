@@ -38,6 +38,7 @@ struct pod {
     enum annotation_state annotation; /* scheduling.koordinator.sh/device-allocated */
     const struct share *shares;       /* what it says, sorted by kind and minor, one entry a card */
     uint32_t share_count;
+    uint32_t annotation_bytes; /* keys and values of all its annotations, added up */
 };
 
 #endif

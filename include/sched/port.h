@@ -19,6 +19,7 @@ struct binding {
     struct pod_id pod; /* uid is the precondition */
     struct str node;
     const struct placement *placement; /* count 0: a pod without devices, no annotation */
+    uint32_t annotation_bytes;         /* of the annotations that the pod has already */
 };
 
 /* All that a use case may ask of the outside world. Two implementations: the embedded cluster and the

@@ -104,6 +104,7 @@ struct pod_view {
     struct pod_request request;
     struct str node;      /* of the booking; empty if none */
     int32_t priority;
+    uint32_t annotation_bytes; /* of all annotations it had when seen last */
     enum charge_trust trust;
     struct plan charge;   /* what it is charged now */
 };

@@ -27,6 +27,7 @@ struct pod_record {
     enum charge_trust trust;
     enum annotation_state annotation; /* of the annotation taken; ANNOTATION_READ for our own plan */
     int32_t priority;
+    uint32_t annotation_bytes; /* as seen last */
     uint32_t scan_epoch; /* last question that named this pod */
     uint32_t mark;       /* last list that named it, see cache_list_begin */
     int64_t unknown_since_ns, woken_ns;

@@ -106,14 +106,30 @@ static int decode_containers(const struct reader_field *init, const struct reade
     return rc;
 }
 
-static int decode_annotation(const struct reader_field *annotations, struct arena *mem, struct pod *pod,
-                             struct error *err)
+/* Keys and values added up. A value that is no text is none that an API server would have stored. */
+static uint32_t count_annotation_bytes(struct str annotations)
+{
+    struct reader_iter iter = reader_iterate(annotations);
+    struct str key, value;
+    size_t total = 0;
+    while (reader_next_member(&iter, &key, &value)) {
+        total += reader_string_length(key);
+        if (reader_type(value) == READER_STRING)
+            total += reader_string_length(value);
+    }
+    return total < UINT32_MAX ? (uint32_t)total : UINT32_MAX;
+}
+
+static int decode_annotations(const struct reader_field *annotations, struct arena *mem,
+                              struct pod *pod, struct error *err)
 {
     struct str value;
     int rc = reader_field_object(annotations, NULL, 0, err);
-    if (rc < 0 || annotations->value.data == NULL ||
-        !reader_find(annotations->value, ANNOTATION_DEVICE_ALLOCATED, &value))
+    if (rc < 0 || annotations->value.data == NULL)
         return rc;
+    pod->annotation_bytes = count_annotation_bytes(annotations->value);
+    if (!reader_find(annotations->value, ANNOTATION_DEVICE_ALLOCATED, &value))
+        return 0;
 
     struct str text;
     struct error why;
@@ -149,7 +165,7 @@ static int decode_metadata(const struct reader_field *metadata, struct arena *me
     if (rc == 0)
         rc = reader_field_string(&fields[UID], mem, &pod->id.uid, err);
     if (rc == 0)
-        rc = decode_annotation(&fields[ANNOTATIONS], mem, pod, err);
+        rc = decode_annotations(&fields[ANNOTATIONS], mem, pod, err);
     pod->deleting = fields[DELETED].value.data != NULL;
     return rc < 0 ? reader_at(err, "%s", metadata->name) : 0;
 }

@@ -237,6 +237,25 @@ int reader_string(struct str value, struct arena *mem, struct str *ret, struct e
     return 0;
 }
 
+size_t reader_string_length(struct str value)
+{
+    assert(reader_type(value) == READER_STRING);
+    struct str raw = between_quotes(value);
+    const char *at = raw.data;
+    const char *end = raw.data + raw.len;
+    size_t length = 0;
+    while (at < end) {
+        char scratch[4];
+        if (*at++ != '\\')
+            length++;
+        else if (*at == 'u')
+            length += put_utf8(take_code_point(&at, end), scratch);
+        else
+            (void)at++, length++;
+    }
+    return length;
+}
+
 int reader_quantity(struct str value, int64_t *ret, struct error *err)
 {
     char buffer[READER_KEY_MAX];

@@ -15,6 +15,7 @@ struct bind_job {
     const struct bind_call *call;
     struct arena *mem;
     struct placement placement;
+    uint32_t annotation_bytes; /* that the pod has already */
 };
 
 static int no_pod(const struct bind_call *call, struct error *err)
@@ -33,8 +34,10 @@ static int know_pod(struct bind_job *job, struct error *err)
     if (match == POD_MISMATCH)
         return error_set(err, -ESTALE, "PodUID: UID %.*s is not that of pod %.*s/%.*s",
                          STR_ARG(call->pod.uid), STR_ARG(call->pod.ns), STR_ARG(call->pod.name));
-    if (match == POD_KNOWN)
+    if (match == POD_KNOWN) {
+        job->annotation_bytes = view.annotation_bytes;
         return 1;
+    }
     struct pod pod;
     struct error why = {0};
     int rc = job->sched->port.get_pod(job->sched->port.self, &call->pod, job->mem, &pod, &why);
@@ -45,6 +48,7 @@ static int know_pod(struct bind_job *job, struct error *err)
     struct pod_request request;
     if (intake_request(&pod, &request, &why) == 0 && !request_any(&request))
         return 0;
+    job->annotation_bytes = pod.annotation_bytes;
     rc = sched_pod_changed(job->sched, &pod);
     return rc < 0 ? error_set(err, rc, "out of memory") : 1;
 }
@@ -94,8 +98,10 @@ static int book(struct bind_job *job, struct error *err)
 static int write_binding(struct bind_job *job, struct error *err)
 {
     struct sched *sched = job->sched;
-    struct binding binding = {
-        .pod = job->call->pod, .node = job->call->node, .placement = &job->placement};
+    struct binding binding = {.pod = job->call->pod,
+                              .node = job->call->node,
+                              .placement = &job->placement,
+                              .annotation_bytes = job->annotation_bytes};
     struct error why = {0};
     int64_t start_ns = clock_now_ns(&sched->clock);
     enum bind_outcome outcome = sched->port.bind_pod(sched->port.self, &binding, &why);

@@ -212,6 +212,7 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
             return -ENOMEM;
     }
     record->priority = pod->priority;
+    record->annotation_bytes = pod->annotation_bytes;
     record->mark = cache->marks[CACHE_PODS];
     if (record->state == BOOKING_NONE) {
         /* Device requests of a pod are immutable, and a booking must not change under its charges. */

@@ -225,6 +225,7 @@ enum pod_match cache_pod_find(struct cache *cache, const struct pod_id *id, stru
             .request = pod->request,
             .node = node,
             .priority = pod->priority,
+            .annotation_bytes = pod->annotation_bytes,
             .trust = pod->trust,
         };
         ret->charge.count = pod->share_count;

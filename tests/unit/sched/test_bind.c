@@ -19,6 +19,7 @@ static struct {
     enum bind_outcome outcome;
     int binds;
     uint32_t cards;
+    uint32_t annotation_bytes;
     bool has_pod;
     struct pod pod;
 } outside;
@@ -39,6 +40,7 @@ static enum bind_outcome fake_bind_pod(void *self, const struct binding *binding
     (void)self;
     outside.binds++;
     outside.cards = binding->placement->count;
+    outside.annotation_bytes = binding->annotation_bytes;
     if (outside.outcome != BIND_DONE)
         error_set(err, -EIO, "the API server says no");
     return outside.outcome;
@@ -194,6 +196,25 @@ static void test_invalid_and_not_synced(void **state)
     assert_int_equal(outside.binds, 0);
 }
 
+static void test_the_port_hears_how_full_the_annotations_are(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct pod pod = pod_of("u", &half, 1);
+    struct error err = {0};
+    pod.annotation_bytes = 5;
+    sched_pod_changed(&sched, &pod);
+    pod.annotation_bytes = 7; /* it grew while pending */
+    sched_pod_changed(&sched, &pod);
+    assert_int_equal(bind("u", "p", "n", &err), 0);
+    assert_int_equal(outside.annotation_bytes, 7);
+    outside.has_pod = true; /* one that our watch has not seen yet */
+    outside.pod = pod_of("v", &half, 1);
+    outside.pod.annotation_bytes = 9;
+    assert_int_equal(bind("v", "p", "n", &err), 0);
+    assert_int_equal(outside.annotation_bytes, 9);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -205,6 +226,7 @@ int main(void)
         CASE(test_identity),
         CASE(test_pods_newer_than_the_watch),
         CASE(test_invalid_and_not_synced),
+        CASE(test_the_port_hears_how_full_the_annotations_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
