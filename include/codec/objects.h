@@ -29,6 +29,10 @@ struct object_head {
  * apart) no name. */
 int object_head(struct str json, struct arena *mem, struct object_head *ret, struct error *err);
 
+/* Metadata alone: items of typed lists have neither apiVersion nor kind. -EINVAL when there is no
+ * name. */
+int object_identity(struct str json, struct arena *mem, struct object_head *ret, struct error *err);
+
 /* Items of a v1 List as JSON texts, in order. */
 int object_list_items(struct str json, struct arena *mem, const struct str **ret_items,
                       uint32_t *ret_count, struct error *err);
@@ -36,6 +40,10 @@ int object_list_items(struct str json, struct arena *mem, const struct str **ret
 /* A Pod. Device quantities that are not quantities are -EINVAL naming container and resource; an
  * unreadable annotation is not an error but pod->annotation. Requests only are read, not limits. */
 int object_decode_pod(struct str json, struct arena *mem, struct pod *ret, struct error *err);
+
+/* A Pod whose request object_decode_pod could not read: who it is, where it runs and what its
+ * annotation says. pod->request_unreadable is set. */
+int object_decode_pod_place(struct str json, struct arena *mem, struct pod *ret, struct error *err);
 
 /* A Device object (scheduling.koordinator.sh/v1alpha1). Entries without minor, of an unknown type, with an
  * id or amount past the bounds of core/device.h, or with a minor that came before are left out and counted

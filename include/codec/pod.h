@@ -12,4 +12,7 @@
  * device-allocated annotation is no error but pod->annotation. `err` must not be NULL. */
 int pod_decode(struct str value, struct arena *mem, struct pod *ret, struct error *err);
 
+/* The same without what it asks for. */
+int pod_decode_place(struct str value, struct arena *mem, struct pod *ret, struct error *err);
+
 #endif

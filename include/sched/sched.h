@@ -89,6 +89,9 @@ void sched_device_gone(struct sched *sched, struct str node);
  * changed-event. Events of the watch may come in between. */
 uint32_t sched_list_begin(struct sched *sched, enum cache_listed kind);
 
+/* The list names an object that cannot be read: what is known of it stays. `name` as for cache_list_keep. */
+void sched_list_keep(struct sched *sched, enum cache_listed kind, struct str name);
+
 /* The list is complete: what it did not name is gone. */
 void sched_list_end(struct sched *sched, enum cache_listed kind, uint32_t mark);
 

@@ -83,6 +83,10 @@ enum cache_listed { CACHE_NODES, CACHE_DEVICES, CACHE_PODS };
 /* A list of this kind begins: objects set from now on carry the mark that is returned. */
 uint32_t cache_list_begin(struct cache *cache, enum cache_listed kind);
 
+/* The list names an object that cannot be read: what is known of it stays. `name` is the Node's or Device's
+ * name or the pod's uid; unknown ones are fine. */
+void cache_list_keep(struct cache *cache, enum cache_listed kind, struct str name);
+
 /* The list is complete: remove every object of the kind that was not set since its mark was given, as if
  * its own removal event had come. Pods keep the rule that a finished or deleted pod gives its cards back.
  * The lock is held for a slice of the objects at a time. Returns the number removed. */

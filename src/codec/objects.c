@@ -95,6 +95,25 @@ int object_head(struct str json, struct arena *mem, struct object_head *ret, str
     return 0;
 }
 
+int object_identity(struct str json, struct arena *mem, struct object_head *ret, struct error *err)
+{
+    struct reader_field metadata[] = {{.name = "metadata"}};
+    struct error unwanted;
+    if (err == NULL)
+        err = &unwanted;
+
+    struct object_head head = {.kind = KIND_OTHER};
+    int rc = open_fields(json, READER_FIELDS(metadata), err);
+    if (rc == 0)
+        rc = decode_head_metadata(metadata, mem, &head, err);
+    if (rc < 0)
+        return rc;
+    if (head.name.len == 0)
+        return error_set(err, -EINVAL, "metadata.name: must not be empty");
+    *ret = head;
+    return 0;
+}
+
 int object_list_items(struct str json, struct arena *mem, const struct str **ret_items,
                       uint32_t *ret_count, struct error *err)
 {
@@ -134,6 +153,16 @@ int object_decode_pod(struct str json, struct arena *mem, struct pod *ret, struc
     struct str value;
     int rc = open_object(json, &value, err);
     return rc < 0 ? rc : pod_decode(value, mem, ret, err);
+}
+
+int object_decode_pod_place(struct str json, struct arena *mem, struct pod *ret, struct error *err)
+{
+    struct error unwanted;
+    if (err == NULL)
+        err = &unwanted;
+    struct str value;
+    int rc = open_object(json, &value, err);
+    return rc < 0 ? rc : pod_decode_place(value, mem, ret, err);
 }
 
 /* ---- Device ---- */

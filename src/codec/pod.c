@@ -188,9 +188,9 @@ static int decode_spec(const struct reader_field *spec, struct arena *mem, struc
     rc = reader_field_string(&fields[NODE_NAME], mem, &pod->node_name, err);
     if (rc == 0)
         rc = reader_field_int(&fields[PRIORITY], INT32_MIN, INT32_MAX, &priority, err);
-    if (rc == 0)
+    if (rc == 0 && !pod->request_unreadable)
         rc = decode_containers(&fields[INIT_CONTAINERS], &fields[CONTAINERS], mem, pod, err);
-    if (rc == 0)
+    if (rc == 0 && !pod->request_unreadable)
         rc = decode_resources(&fields[OVERHEAD], &pod->overhead, err);
     pod->priority = (int32_t)priority;
     return rc < 0 ? reader_at(err, "%s", spec->name) : 0;
@@ -215,7 +215,8 @@ static int decode_status(const struct reader_field *status, struct arena *mem, s
     return rc < 0 ? reader_at(err, "%s", status->name) : 0;
 }
 
-int pod_decode(struct str value, struct arena *mem, struct pod *ret, struct error *err)
+static int decode(struct str value, bool with_request, struct arena *mem, struct pod *ret,
+                  struct error *err)
 {
     enum { METADATA, SPEC, STATUS };
     struct reader_field fields[] = {
@@ -223,7 +224,7 @@ int pod_decode(struct str value, struct arena *mem, struct pod *ret, struct erro
         [SPEC] = {.name = "spec"},
         [STATUS] = {.name = "status"},
     };
-    struct pod pod = {0};
+    struct pod pod = {.request_unreadable = !with_request};
     int rc = reader_object(value, READER_FIELDS(fields), err);
     if (rc == 0)
         rc = decode_metadata(&fields[METADATA], mem, &pod, err);
@@ -235,4 +236,14 @@ int pod_decode(struct str value, struct arena *mem, struct pod *ret, struct erro
         return rc;
     *ret = pod;
     return 0;
+}
+
+int pod_decode(struct str value, struct arena *mem, struct pod *ret, struct error *err)
+{
+    return decode(value, true, mem, ret, err);
+}
+
+int pod_decode_place(struct str value, struct arena *mem, struct pod *ret, struct error *err)
+{
+    return decode(value, false, mem, ret, err);
 }

@@ -98,6 +98,11 @@ uint32_t sched_list_begin(struct sched *sched, enum cache_listed kind)
     return cache_list_begin(sched->cache, kind);
 }
 
+void sched_list_keep(struct sched *sched, enum cache_listed kind, struct str name)
+{
+    cache_list_keep(sched->cache, kind, name);
+}
+
 void sched_list_end(struct sched *sched, enum cache_listed kind, uint32_t mark)
 {
     static const char *const names[] = {"nodes", "devices", "pods"};

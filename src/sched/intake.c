@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched/intake.h"
 
+#include <errno.h>
+
 int intake_request(const struct pod *pod, struct pod_request *ret, struct error *err)
 {
+    if (pod->request_unreadable)
+        return error_set(err, -EINVAL, "the device request cannot be read");
     struct resources effective;
     int rc = request_effective(pod->containers, pod->container_count, &pod->overhead, &effective, err);
     if (rc < 0)

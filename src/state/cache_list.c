@@ -13,6 +13,23 @@ uint32_t cache_list_begin(struct cache *cache, enum cache_listed kind)
     return mark;
 }
 
+void cache_list_keep(struct cache *cache, enum cache_listed kind, struct str name)
+{
+    pthread_mutex_lock(&cache->mutex);
+    if (kind == CACHE_PODS) {
+        struct pod_record *pod = cache_pod_lookup_locked(cache, name);
+        if (pod != NULL)
+            pod->mark = cache->marks[kind];
+    } else {
+        uint32_t slot = map_get(&cache->node_by_name, name);
+        if (slot != MAP_NONE && kind == CACHE_NODES)
+            cache->nodes[slot].node_mark = cache->marks[kind];
+        else if (slot != MAP_NONE)
+            cache->nodes[slot].devices_mark = cache->marks[kind];
+    }
+    pthread_mutex_unlock(&cache->mutex);
+}
+
 /* Marks count up and wrap; a mark is older when the distance to it is negative. */
 static bool is_older(uint32_t mark, uint32_t than)
 {
