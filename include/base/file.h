@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 
-/* Append a whole file to `out`, which is as it was on failure. A file above `max_bytes` is -EFBIG; else 0, the
- * errno of open or read as a negative code with "PATH: sentence", or -ENOMEM. */
+/* Append a whole file to `out`, which is as it was on failure. A file above `max_bytes` is -EFBIG;
+ * else 0, the errno of open or read as a negative code with "PATH: sentence", or -ENOMEM. */
 int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct error *err);
 
 #endif

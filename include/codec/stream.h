@@ -11,23 +11,24 @@
 #include "base/strbuf.h"
 
 /*
- * Answers of list and watch, cut while they arrive: memory for one item, never for the whole. Any split into
- * pieces gives the same result.
+ * Answers of list and watch, cut while they arrive: memory for one item, never for the whole. Any
+ * split into pieces gives the same result.
  */
 
-/* ---- a list: {"kind":"PodList","metadata":{"resourceVersion":..,"continue":..},"items":[..]} ---- */
+/* ---- a list: {"kind":"PodList","metadata":{"resourceVersion":..,"continue":..},"items":[..]} ----
+ */
 
 enum list_state {
-    LIST_START,       /* the list's own '{' */
-    LIST_FIRST_KEY,   /* a key or '}' */
+    LIST_START,     /* the list's own '{' */
+    LIST_FIRST_KEY, /* a key or '}' */
     LIST_KEY,
     LIST_COLON,
     LIST_VALUE,
-    LIST_MEMBER_END,  /* ',' or '}' */
-    LIST_FIRST_ITEM,  /* an item or ']' */
+    LIST_MEMBER_END, /* ',' or '}' */
+    LIST_FIRST_ITEM, /* an item or ']' */
     LIST_ITEM,
-    LIST_ITEM_END,    /* ',' or ']' */
-    LIST_END,         /* nothing but blanks */
+    LIST_ITEM_END, /* ',' or ']' */
+    LIST_END,      /* nothing but blanks */
 };
 
 enum list_member { LIST_OTHER, LIST_METADATA, LIST_ITEMS };
@@ -51,8 +52,9 @@ struct list_cutter {
 void list_cutter_init(struct list_cutter *cutter, uint32_t max_item_bytes);
 void list_cutter_done(struct list_cutter *cutter);
 
-/* Feed a piece; `item` is called for each complete item (its JSON text, valid during the call, not yet
- * checked) and may end everything with a negative code. 0, -EINVAL not a list, -E2BIG, -ENOMEM. */
+/* Feed a piece; `item` is called for each complete item (its JSON text, valid during the call, not
+ * yet checked) and may end everything with a negative code. 0, -EINVAL not a list, -E2BIG, -ENOMEM.
+ */
 int list_cutter_feed(struct list_cutter *cutter, const char *data, size_t len,
                      int (*item)(void *self, struct str json), void *self, struct error *err);
 
@@ -71,8 +73,8 @@ void line_cutter_init(struct line_cutter *cutter, uint32_t max_line_bytes);
 /* Free the bytes. */
 void line_cutter_done(struct line_cutter *cutter);
 
-/* Feed a piece; `line` is called for each complete line without its newline, empty ones left out. Results as
- * list_cutter_feed. */
+/* Feed a piece; `line` is called for each complete line without its newline, empty ones left out.
+ * Results as list_cutter_feed. */
 int line_cutter_feed(struct line_cutter *cutter, const char *data, size_t len,
                      int (*line)(void *self, struct str text), void *self, struct error *err);
 

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int read_all(int fd, const char *path, size_t max_bytes, struct strbuf *out, struct error *err)
+static int read_all(int fd, const char *path, size_t max_bytes, struct strbuf *out,
+                    struct error *err)
 {
     char piece[4096];
     size_t total = 0;

@@ -44,8 +44,8 @@ static const char *scan_string(struct list_cutter *c, const char *at, const char
     return at;
 }
 
-/* Go on inside an object or array; behind its closing bracket, or `end`. Whether brackets match is found by
- * who reads the text. */
+/* Go on inside an object or array; behind its closing bracket, or `end`. Whether brackets match is
+ * found by who reads the text. */
 static const char *scan_container(struct list_cutter *c, const char *at, const char *end)
 {
     do {
@@ -75,7 +75,8 @@ static bool ends_scalar(char c)
     return is_blank(c) || c == ',' || c == '}' || c == ']';
 }
 
-/* The value that starts or goes on at `at`: where it ends. Not `in_value` any more once it is complete. */
+/* The value that starts or goes on at `at`: where it ends. Not `in_value` any more once it is
+ * complete. */
 static const char *scan_value(struct list_cutter *c, const char *at, const char *end)
 {
     bool scalar = c->in_value && !c->in_string && c->depth == 0;
@@ -127,13 +128,13 @@ struct feed {
 
 static int not_a_list(const struct feed *feed, const char *problem)
 {
-    return error_set(feed->err, -EINVAL, "list: byte %llu: %s",
-                     (unsigned long long)(feed->cutter->offset + (uint64_t)(feed->at - feed->start)),
-                     problem);
+    return error_set(
+        feed->err, -EINVAL, "list: byte %llu: %s",
+        (unsigned long long)(feed->cutter->offset + (uint64_t)(feed->at - feed->start)), problem);
 }
 
-/* Read on in a key or value. 1: it is complete and its text is in *ret, which is the arriving piece itself when
- * it began there. 0: the piece ended first. */
+/* Read on in a key or value. 1: it is complete and its text is in *ret, which is the arriving piece
+ * itself when it began there. 0: the piece ended first. */
 static int take_value(struct feed *feed, struct str *ret)
 {
     struct list_cutter *c = feed->cutter;
@@ -353,12 +354,14 @@ void line_cutter_done(struct line_cutter *cutter)
     strbuf_done(&cutter->line);
 }
 
-/* Add a part of a line; *ret is the line up to now, which is `part` itself when nothing came before. */
+/* Add a part of a line; *ret is the line up to now, which is `part` itself when nothing came
+ * before. */
 static int join(struct line_cutter *cutter, struct str part, bool complete, struct str *ret,
                 struct error *err)
 {
     if (part.len > cutter->max_line_bytes - cutter->line.len)
-        return error_set(err, -E2BIG, "watch: a line is larger than %u bytes", cutter->max_line_bytes);
+        return error_set(err, -E2BIG, "watch: a line is larger than %u bytes",
+                         cutter->max_line_bytes);
     if (complete && cutter->line.len == 0) {
         *ret = part;
         return 0;

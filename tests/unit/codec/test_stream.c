@@ -36,7 +36,8 @@ static int note_item(void *self, struct str json)
 }
 
 /* Each piece is fed from a block of its own size, so that a sanitizer sees a step beyond it. */
-static int feed_copy(struct list_cutter *cutter, const char *data, size_t len, struct result *result)
+static int feed_copy(struct list_cutter *cutter, const char *data, size_t len,
+                     struct result *result)
 {
     struct error err;
     char *copy = malloc(len + (len == 0));
@@ -86,16 +87,20 @@ static void expect_cut(const char *list, const char *expected)
 /* Typed lists put metadata before the items, lists of custom resources behind them. */
 #define PODS                                                                                       \
     "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"10245\","     \
-    "\"continue\":\"eyJ2IjoibWV0YS5rOHMuaW8vdjEi\",\"remainingItemCount\":12},\"items\":["          \
-    "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"x\":\"{\\\"gpu\\\":[{}]}\"}}},"               \
-    "{\"metadata\":{\"name\":\"\\\\\"},\"s\":\"\xc3\xa4\\u00e4]}{[\",\"n\":-1.5e3,\"t\":true},{}]}\n"
+    "\"continue\":\"eyJ2IjoibWV0YS5rOHMuaW8vdjEi\",\"remainingItemCount\":12},\"items\":["         \
+    "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"x\":\"{\\\"gpu\\\":[{}]}\"}}},"              \
+    "{\"metadata\":{\"name\":\"\\\\\"},\"s\":\"\xc3\xa4\\u00e4]}{[\",\"n\":-1.5e3,\"t\":true},{}]" \
+    "}\n"
 #define PODS_CUT                                                                                   \
-    "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"x\":\"{\\\"gpu\\\":[{}]}\"}}}\n"              \
-    "{\"metadata\":{\"name\":\"\\\\\"},\"s\":\"\xc3\xa4\\u00e4]}{[\",\"n\":-1.5e3,\"t\":true}\n{}\n" \
+    "{\"metadata\":{\"name\":\"a\",\"annotations\":{\"x\":\"{\\\"gpu\\\":[{}]}\"}}}\n"             \
+    "{\"metadata\":{\"name\":\"\\\\\"},\"s\":\"\xc3\xa4\\u00e4]}{[\",\"n\":-1.5e3,\"t\":true}\n{}" \
+    "\n"                                                                                           \
     "version 10245 continue eyJ2IjoibWV0YS5rOHMuaW8vdjEi count 3"
 #define DEVICES                                                                                    \
-    " { \"apiVersion\" : \"scheduling.koordinator.sh/v1alpha1\" , \"items\" : [ { \"a\" : [ ] } ,\n" \
-    "\t{ \"items\" : [ 1 ] } ] , \"kind\" : \"DeviceList\" , \"more\" : [ 1 , { } ] , \"n\" : -12 ,"  \
+    " { \"apiVersion\" : \"scheduling.koordinator.sh/v1alpha1\" , \"items\" : [ { \"a\" : [ ] } "  \
+    ",\n"                                                                                          \
+    "\t{ \"items\" : [ 1 ] } ] , \"kind\" : \"DeviceList\" , \"more\" : [ 1 , { } ] , \"n\" : "    \
+    "-12 ,"                                                                                        \
     " \"metadata\" : { \"continue\" : \"\" , \"resourceVersion\" : \"7\" } } "
 
 static void lists_of_both_orders(void **state)
@@ -185,8 +190,8 @@ static void other_things_are_refused(void **state)
     }
 }
 
-/* Is the text one object with one "items" that is null or an array of objects, and a readable "metadata"? By
- * the reader that has the whole text. */
+/* Is the text one object with one "items" that is null or an array of objects, and a readable
+ * "metadata"? By the reader that has the whole text. */
 static bool is_list(struct str text)
 {
     struct str value, key, member;
@@ -370,8 +375,8 @@ static void a_long_line_in_small_pieces(void **state)
     memset(piece, 'y', sizeof piece);
     line_cutter_init(&cutter, 4 << 20);
     for (size_t sent = 0; sent < LENGTH; sent += sizeof piece)
-        assert_int_equal(
-            line_cutter_feed(&cutter, piece, sizeof piece, note_line, &lines, &err), 0);
+        assert_int_equal(line_cutter_feed(&cutter, piece, sizeof piece, note_line, &lines, &err),
+                         0);
     assert_int_equal(lines.len, 0);
     assert_int_equal(line_cutter_feed(&cutter, "\n", 1, note_line, &lines, &err), 0);
     assert_in_range(lines.len, LENGTH, LENGTH + sizeof piece);
@@ -416,16 +421,17 @@ static void errors_of_the_server(void **state)
     struct error err;
     arena_init(&mem, 0);
     assert_int_equal(
-        watch_decode(STR("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\","
-                         "\"metadata\":{},\"status\":\"Failure\",\"message\":\"too old resource "
-                         "version: 1 (2)\",\"reason\":\"Expired\",\"code\":410}}"),
-                     &mem, &event, &err),
+        watch_decode(
+            STR("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\","
+                "\"metadata\":{},\"status\":\"Failure\",\"message\":\"too old resource "
+                "version: 1 (2)\",\"reason\":\"Expired\",\"code\":410}}"),
+            &mem, &event, &err),
         0);
     assert_int_equal(event.type, WATCH_ERROR);
     assert_int_equal(event.status_code, 410);
     assert_true(str_is(event.status_text, "Expired: too old resource version: 1 (2)"));
-    assert_int_equal(
-        watch_decode(STR("{\"type\":\"ERROR\",\"object\":{}}"), &mem, &event, &err), 0);
+    assert_int_equal(watch_decode(STR("{\"type\":\"ERROR\",\"object\":{}}"), &mem, &event, &err),
+                     0);
     assert_int_equal(event.status_code, 0);
     arena_done(&mem);
 }
