@@ -15,7 +15,8 @@
 
 enum client_pem { CLIENT_PEM_CA, CLIENT_PEM_CERT, CLIENT_PEM_KEY, CLIENT_PEM_MAX };
 
-/* One easy handle, driven through a multi handle of its own: only that one can be woken by another thread. */
+/* One easy handle, driven through a multi handle of its own: only that one can be woken by another
+ * thread. */
 struct kube_client {
     CURL *easy;
     CURLM *multi;
@@ -30,8 +31,8 @@ struct kube_client {
     char error[CURL_ERROR_SIZE];
 };
 
-/* Set what is the same for every request: URL, trust, identity, connection. 0, -EINVAL, -ENOMEM or the errno of
- * a file. What was set up is freed by kube_client_free in any case. */
+/* Set what is the same for every request: URL, trust, identity, connection. 0, -EINVAL, -ENOMEM or
+ * the errno of a file. What was set up is freed by kube_client_free in any case. */
 int client_setup(struct kube_client *client, const struct api_access *access, struct error *err);
 
 #endif

@@ -10,9 +10,9 @@
 #include "base/strbuf.h"
 
 /*
- * The bearer token of one client. A token in a file is replaced under way (kubelet renews it at 80 % of its
- * life), so the file is read again when the text is older than a minute. While the file cannot be read, the
- * text read last goes on to be used.
+ * The bearer token of one client. A token in a file is replaced under way (kubelet renews it at 80
+ * % of its life), so the file is read again when the text is older than a minute. While the file
+ * cannot be read, the text read last goes on to be used.
  */
 struct token {
     const char *file;   /* borrowed; NULL: the text is fixed */
@@ -20,8 +20,8 @@ struct token {
     int64_t read_at_ns; /* monotonic */
 };
 
-/* Take the token of `access` (borrowed), reading its file. 0 or negative: -EINVAL when it is not one line of
- * printable ASCII, else as file_read. */
+/* Take the token of `access` (borrowed), reading its file. 0 or negative: -EINVAL when it is not
+ * one line of printable ASCII, else as file_read. */
 int token_init(struct token *token, const struct api_access *access, struct error *err);
 
 /* Free it. */

@@ -9,11 +9,11 @@
 #include "base/mem.h"
 #include "kube/client_internal.h"
 
-#define ANSWER_BYTES_MAX ((size_t)64 * 1024 * 1024)
+#define ANSWER_BYTES_MAX       ((size_t)64 * 1024 * 1024)
 #define ERROR_ANSWER_BYTES_MAX ((size_t)64 * 1024)
-#define CONNECT_TIMEOUT_MS 5000
-#define POLL_MS_MAX 60000
-#define RETRY_AFTER_S_MAX (24 * 60 * 60)
+#define CONNECT_TIMEOUT_MS     5000
+#define POLL_MS_MAX            60000
+#define RETRY_AFTER_S_MAX      (24 * 60 * 60)
 
 /* One exchange under way. */
 struct transfer {
@@ -103,10 +103,15 @@ void kube_client_interrupt(struct kube_client *client)
     curl_multi_wakeup(client->multi);
 }
 
+void kube_client_resume(struct kube_client *client)
+{
+    atomic_store(&client->interrupted, false);
+}
+
 /* ---- callbacks of libcurl ---- */
 
-/* A connection stands and the request goes out next. libcurl asks again when it repeats a request because a
- * reused connection turned out dead. */
+/* A connection stands and the request goes out next. libcurl asks again when it repeats a request
+ * because a reused connection turned out dead. */
 static int before_send(void *self, char *to, char *from, int to_port, int from_port)
 {
     (void)to, (void)from, (void)to_port, (void)from_port;
@@ -118,6 +123,18 @@ static int before_send(void *self, char *to, char *from, int to_port, int from_p
     }
     transfer->response->sent = true;
     return CURL_PREREQFUNC_OK;
+}
+
+/* The end of the header: a streamed answer begins, though its first event may be hours away. */
+static size_t take_header(char *line, size_t size, size_t count, void *self)
+{
+    struct transfer *transfer = self;
+    long status = 0;
+    curl_easy_getinfo(transfer->client->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (transfer->piece != NULL && status == 200 && line[0] == '\r')
+        transfer->code = transfer->take(transfer, line, 0);
+    transfer->heard_ns = now_ns();
+    return transfer->code == 0 ? size * count : 0;
 }
 
 static size_t take_body(char *data, size_t size, size_t count, void *self)
@@ -223,8 +240,8 @@ static bool set_body(CURL *easy, struct str body)
 
 static bool set_timeout(CURL *easy, int64_t timeout_ms)
 {
-    long connect_ms = timeout_ms > 0 && timeout_ms < CONNECT_TIMEOUT_MS ? (long)timeout_ms
-                                                                         : CONNECT_TIMEOUT_MS;
+    long connect_ms =
+        timeout_ms > 0 && timeout_ms < CONNECT_TIMEOUT_MS ? (long)timeout_ms : CONNECT_TIMEOUT_MS;
     return curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_ms) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms) == CURLE_OK;
 }
@@ -242,11 +259,14 @@ static bool set_request(struct transfer *transfer, struct curl_slist *headers)
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, before_send) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer) == CURLE_OK;
 }
 
-/* Drive the exchange to its end or until something on our side ends it, which sets transfer->code. */
+/* Drive the exchange to its end or until something on our side ends it, which sets transfer->code.
+ */
 static CURLMcode drive(struct transfer *transfer)
 {
     struct kube_client *client = transfer->client;
@@ -301,7 +321,8 @@ static int failure(const struct transfer *transfer, CURLcode result, const char 
         return transfer->code;
     }
     if (transfer->refused) {
-        *ret_why = sent ? "the connection broke, and it may not be sent again" : "it may not be sent now";
+        *ret_why =
+            sent ? "the connection broke, and it may not be sent again" : "it may not be sent now";
         return sent ? -EIO : -ECANCELED;
     }
     if (result == CURLE_OUT_OF_MEMORY)

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define KEEPALIVE_IDLE_S 15L
-#define KEEPALIVE_INTERVAL_S 5L
+#define KEEPALIVE_IDLE_S      15L
+#define KEEPALIVE_INTERVAL_S  5L
 #define UNACKNOWLEDGED_MS_MAX 30000u
 /* kube-apiserver closes a connection that was idle for 90 s; do not race with it. */
 #define IDLE_CONNECTION_S_MAX 75L
@@ -36,8 +36,9 @@ static bool set_connection(struct kube_client *client)
 {
     CURL *easy = client->easy;
 #if LIBCURL_VERSION_NUM >= 0x075700
-    curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, CA_CACHE_S); /* not every TLS library has a cache */
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);               /* do not wait for a name server */
+    curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT,
+                     CA_CACHE_S);                   /* not every TLS library has a cache */
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* do not wait for a name server */
 #endif
     return curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
@@ -139,8 +140,8 @@ static void free_url(CURLU **url)
     curl_url_cleanup(*url);
 }
 
-/* A certificate is verified for the host of the URL. So the URL names the one that the certificate should be
- * for, and the connection is led to the real place. */
+/* A certificate is verified for the host of the URL. So the URL names the one that the certificate
+ * should be for, and the connection is led to the real place. */
 static int set_server_name(struct kube_client *client, CURLU *url, const char *name,
                            struct error *err)
 {
@@ -170,7 +171,8 @@ static int set_server_name(struct kube_client *client, CURLU *url, const char *n
     return 0;
 }
 
-static int set_server(struct kube_client *client, const struct api_access *access, struct error *err)
+static int set_server(struct kube_client *client, const struct api_access *access,
+                      struct error *err)
 {
     __attribute__((cleanup(free_url))) CURLU *url = curl_url();
     if (url == NULL)

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 
-#define TOKEN_BYTES_MAX (64 * 1024)
+#define TOKEN_BYTES_MAX  (64 * 1024)
 #define TOKEN_AGE_MAX_NS (INT64_C(60) * 1000 * 1000 * 1000)
 
 static int64_t now_ns(void)
