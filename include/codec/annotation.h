@@ -27,7 +27,8 @@
 int annotation_parse(struct str text, struct arena *mem, const struct share **ret_shares,
                      uint32_t *ret_count, struct error *err);
 
-/* Append the annotation's value for a placement. Zero amounts are left out. */
+/* Append the annotation's value for a placement. Zero amounts are left out, but for a GPU's second memory
+ * figure: a ratio that rounded down to 0 stands there as "0". */
 void annotation_format(const struct placement *placement, struct strbuf *out);
 
 /* Append the value of deviceshare.io/visible-devices: ids of the GPUs joined by commas, or their minors if

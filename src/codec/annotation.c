@@ -133,6 +133,13 @@ int annotation_parse(struct str text, struct arena *mem, const struct share **re
 
 /* ---- writing ---- */
 
+/* Koordinator fills in the memory figure of a GPU that the pod did not name, also when it is 0. */
+static bool is_written(const struct amount *amount, enum dimension dim)
+{
+    bool has_memory = amount->bytes != 0 || amount->ratio != 0;
+    return amount_get(amount, dim) != 0 || (has_memory && dim != DIM_PERCENT);
+}
+
 static void write_resources(const struct share *share, struct strbuf *out)
 {
     bool first = true;
@@ -141,7 +148,7 @@ static void write_resources(const struct share *share, struct strbuf *out)
         enum dimension dim = dimensions_by_name[i];
         const char *name = device_dimension_name(share->kind, dim);
         int64_t value = amount_get(&share->amount, dim);
-        if (name == NULL || value == 0)
+        if (name == NULL || !is_written(&share->amount, dim))
             continue;
         char quantity[QUANTITY_TEXT_MAX];
         if (dim == DIM_BYTES)

@@ -289,6 +289,20 @@ static void test_zero_amounts_are_left_out(void **state)
     assert_visible(&placement, "");
 }
 
+/* Koordinator's fillGPUTotalMem sets the missing one of the two, whatever it comes to. */
+static void test_the_derived_memory_figure_is_always_there(void **state)
+{
+    (void)state;
+    struct placement placement = {.count = 2};
+    placement.cards[0] = card(DEVICE_GPU, 0, 0, 0, 512 * GIB / 1024, ""); /* of 80Gi */
+    placement.cards[1] = card(DEVICE_GPU, 1, 50, 50, 0, ""); /* a card that states no size */
+    assert_format(&placement,
+                  "{\"gpu\":[{\"minor\":0,\"resources\":{\"koordinator.sh/gpu-memory\":\"512Mi\","
+                  "\"koordinator.sh/gpu-memory-ratio\":\"0\"}},"
+                  "{\"minor\":1,\"resources\":{\"koordinator.sh/gpu-core\":\"50\","
+                  "\"koordinator.sh/gpu-memory\":\"0\",\"koordinator.sh/gpu-memory-ratio\":\"50\"}}]}");
+}
+
 static void test_visible_devices_are_all_ids_or_all_minors(void **state)
 {
     (void)state;
@@ -344,7 +358,9 @@ int main(void)
         TEST(test_refuses_other_shapes),       TEST(test_refuses_impossible_amounts),
         TEST(test_bounds_the_number_of_cards), TEST(test_deep_nesting_is_only_unreadable),
         TEST(test_writes_koordinators_bytes),  TEST(test_types_stand_in_byte_order),
-        TEST(test_zero_amounts_are_left_out),  TEST(test_visible_devices_are_all_ids_or_all_minors),
+        TEST(test_zero_amounts_are_left_out),
+        TEST(test_the_derived_memory_figure_is_always_there),
+        TEST(test_visible_devices_are_all_ids_or_all_minors),
         TEST(test_what_is_written_reads_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
