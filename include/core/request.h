@@ -74,7 +74,7 @@ enum device_kind resource_kind(enum resource resource);
 /* Effective pod request, as kube-scheduler computes it (k8s.io/component-helpers resource
  * PodRequests): max(sum of app containers and sidecars, for each init container its own plus the
  * sidecars before it) plus overhead, per resource. `overhead` may be NULL. Returns 0, or -ERANGE
- * when a sum leaves int64 (err names the resource), or -EINVAL for a negative amount. */
+ * when a sum leaves int64, or -EINVAL for a negative amount; the text is as request_validate's. */
 int request_effective(const struct container *containers, uint32_t count,
                       const struct resources *overhead, struct resources *ret, struct error *err);
 

@@ -6,12 +6,19 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+/* Koordinator's, of a resource and its value. */
+#define UNIT_SENTENCE "invalid resource unit %s: %" PRId64
+
 static int add(struct resources *sum, const struct resources *more, struct error *err)
 {
-    for (enum resource r = 0; r < RESOURCE_MAX; r++)
-        if (__builtin_add_overflow(sum->amount[r], more->amount[r], &sum->amount[r]))
-            return error_set(err, -ERANGE, "the pod's sum of %s does not fit 64 bits",
-                             resource_name(r));
+    for (enum resource r = 0; r < RESOURCE_MAX; r++) {
+        int64_t before = sum->amount[r];
+        if (__builtin_add_overflow(before, more->amount[r], &sum->amount[r]))
+            return error_set(err, -ERANGE,
+                             UNIT_SENTENCE ": %s %" PRId64 " and %" PRId64
+                                           " more do not fit 64 bits",
+                             resource_name(r), before, resource_name(r), before, more->amount[r]);
+    }
     return 0;
 }
 
@@ -26,8 +33,9 @@ static int refuse_negative(struct str owner, const struct resources *amounts, st
 {
     for (enum resource r = 0; r < RESOURCE_MAX; r++)
         if (amounts->amount[r] < 0)
-            return error_set(err, -EINVAL, "%.*s: %s %" PRId64 " is negative", STR_ARG(owner),
-                             resource_name(r), amounts->amount[r]);
+            return error_set(err, -EINVAL, UNIT_SENTENCE ": %s %" PRId64 " of %.*s is negative",
+                             resource_name(r), amounts->amount[r], resource_name(r),
+                             amounts->amount[r], STR_ARG(owner));
     return 0;
 }
 

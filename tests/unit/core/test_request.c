@@ -97,14 +97,17 @@ static void test_sums_that_cannot_be(void **state)
     struct resources sum = {.amount = {7}};
     struct error err;
     assert_int_equal(request_effective(pod, 2, NULL, &sum, &err), -ERANGE);
-    assert_non_null(strstr(err.text, "koordinator.sh/gpu-memory"));
+    assert_string_equal(err.text,
+                        "invalid resource unit koordinator.sh/gpu-memory: 9223372036854775807: "
+                        "koordinator.sh/gpu-memory 9223372036854775807 and 1 more do not fit 64 bits");
     pod[1].role = CONTAINER_INIT;
     assert_int_equal(request_effective(pod, 2, NULL, &sum, &err), -ERANGE);
     assert_int_equal(request_effective(pod, 1, &pod[1].requests, &sum, &err), -ERANGE);
 
     pod[0].requests.amount[RESOURCE_GPU_MEMORY] = -1;
     assert_int_equal(request_effective(pod, 2, NULL, &sum, &err), -EINVAL);
-    assert_string_equal(err.text, "c: koordinator.sh/gpu-memory -1 is negative");
+    assert_string_equal(err.text, "invalid resource unit koordinator.sh/gpu-memory: -1: "
+                                  "koordinator.sh/gpu-memory -1 of c is negative");
     assert_int_equal(request_effective(NULL, 0, &pod[0].requests, &sum, &err), -EINVAL);
     assert_int_equal(sum.amount[0], 7);
 }
