@@ -37,12 +37,13 @@ int object_identity(struct str json, struct arena *mem, struct object_head *ret,
 int object_list_items(struct str json, struct arena *mem, const struct str **ret_items,
                       uint32_t *ret_count, struct error *err);
 
-/* A Pod. Device quantities that are not quantities are -EINVAL naming container and resource; an
- * unreadable annotation is not an error but pod->annotation. Requests only are read, not limits. */
+/* A Pod. Device quantities that are not quantities are -EINVAL naming container and resource; one that
+ * 64 bits do not hold is not an error but pod->request_problem, an unreadable annotation is
+ * pod->annotation. Requests only are read, not limits. */
 int object_decode_pod(struct str json, struct arena *mem, struct pod *ret, struct error *err);
 
 /* A Pod whose request object_decode_pod could not read: who it is, where it runs and what its
- * annotation says. pod->request_unreadable is set. */
+ * annotation says. pod->request_problem is set. */
 int object_decode_pod_place(struct str json, struct arena *mem, struct pod *ret, struct error *err);
 
 /* A Device object (scheduling.koordinator.sh/v1alpha1). Entries without minor, of an unknown type, with an

@@ -9,7 +9,8 @@
 
 /* Read a Pod from a value that reader_check() accepted; for the files of this layer only. Errors
  * begin with the path inside the Pod, or with ": " when it is no object. An unreadable
- * device-allocated annotation is no error but pod->annotation. `err` must not be NULL. */
+ * device-allocated annotation is no error but pod->annotation, and a device quantity that 64 bits do
+ * not hold is none but pod->request_problem. `err` must not be NULL. */
 int pod_decode(struct str value, struct arena *mem, struct pod *ret, struct error *err);
 
 /* The same without what it asks for. */

@@ -31,7 +31,7 @@ struct pod {
     bool finished; /* phase Succeeded or Failed */
     bool deleting; /* has a deletionTimestamp; still holds its cards */
 
-    bool request_unreadable; /* what it asks for is not known, which is an invalid request */
+    struct str request_problem; /* a sentence if what it asks for is not known: an invalid request */
     const struct container *containers; /* device requests, in pod order */
     uint32_t container_count;
     struct resources overhead;

@@ -170,8 +170,8 @@ static int decode_metadata(const struct reader_field *metadata, struct arena *me
     return rc < 0 ? reader_at(err, "%s", metadata->name) : 0;
 }
 
-static int decode_spec(const struct reader_field *spec, struct arena *mem, struct pod *pod,
-                       struct error *err)
+static int decode_spec(const struct reader_field *spec, bool with_request, struct arena *mem,
+                       struct pod *pod, struct error *err)
 {
     enum { NODE_NAME, PRIORITY, INIT_CONTAINERS, CONTAINERS, OVERHEAD };
     struct reader_field fields[] = {
@@ -188,9 +188,9 @@ static int decode_spec(const struct reader_field *spec, struct arena *mem, struc
     rc = reader_field_string(&fields[NODE_NAME], mem, &pod->node_name, err);
     if (rc == 0)
         rc = reader_field_int(&fields[PRIORITY], INT32_MIN, INT32_MAX, &priority, err);
-    if (rc == 0 && !pod->request_unreadable)
+    if (rc == 0 && with_request)
         rc = decode_containers(&fields[INIT_CONTAINERS], &fields[CONTAINERS], mem, pod, err);
-    if (rc == 0 && !pod->request_unreadable)
+    if (rc == 0 && with_request)
         rc = decode_resources(&fields[OVERHEAD], &pod->overhead, err);
     pod->priority = (int32_t)priority;
     return rc < 0 ? reader_at(err, "%s", spec->name) : 0;
@@ -224,12 +224,12 @@ static int decode(struct str value, bool with_request, struct arena *mem, struct
         [SPEC] = {.name = "spec"},
         [STATUS] = {.name = "status"},
     };
-    struct pod pod = {.request_unreadable = !with_request};
+    struct pod pod = {0};
     int rc = reader_object(value, READER_FIELDS(fields), err);
     if (rc == 0)
         rc = decode_metadata(&fields[METADATA], mem, &pod, err);
     if (rc == 0)
-        rc = decode_spec(&fields[SPEC], mem, &pod, err);
+        rc = decode_spec(&fields[SPEC], with_request, mem, &pod, err);
     if (rc == 0)
         rc = decode_status(&fields[STATUS], mem, &pod, err);
     if (rc < 0)
@@ -238,12 +238,31 @@ static int decode(struct str value, bool with_request, struct arena *mem, struct
     return 0;
 }
 
+static int decode_place(struct str value, const char *problem, struct arena *mem, struct pod *ret,
+                        struct error *err)
+{
+    struct str sentence = arena_str(mem, str_from(problem));
+    if (sentence.data == NULL)
+        return reader_no_memory(err);
+    int rc = decode(value, false, mem, ret, err);
+    if (rc == 0)
+        ret->request_problem = sentence;
+    return rc;
+}
+
+/* Kubernetes stores quantities that 64 bits do not hold: that is the mistake of the pod's owner, not of
+ * who sent the pod. The sentence begins with Koordinator's words. */
 int pod_decode(struct str value, struct arena *mem, struct pod *ret, struct error *err)
 {
-    return decode(value, true, mem, ret, err);
+    int rc = decode(value, true, mem, ret, err);
+    if (rc != -ERANGE)
+        return rc;
+    struct error problem;
+    error_set(&problem, rc, "invalid resource unit %s", err->text);
+    return decode_place(value, problem.text, mem, ret, err);
 }
 
 int pod_decode_place(struct str value, struct arena *mem, struct pod *ret, struct error *err)
 {
-    return decode(value, false, mem, ret, err);
+    return decode_place(value, "the device request cannot be read", mem, ret, err);
 }

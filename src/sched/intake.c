@@ -5,8 +5,8 @@
 
 int intake_request(const struct pod *pod, struct pod_request *ret, struct error *err)
 {
-    if (pod->request_unreadable)
-        return error_set(err, -EINVAL, "the device request cannot be read");
+    if (pod->request_problem.len > 0)
+        return error_set(err, -EINVAL, "%.*s", STR_ARG(pod->request_problem));
     struct resources effective;
     int rc = request_effective(pod->containers, pod->container_count, &pod->overhead, &effective, err);
     if (rc < 0)

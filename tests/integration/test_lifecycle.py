@@ -101,6 +101,21 @@ def test_invalid_request_is_told_alike_everywhere(daemon):
     assert daemon.bind(daemon.pod("bad"), "n1") != ""
 
 
+def test_request_past_64_bits_is_its_owners_mistake(daemon):
+    """The API server stores 12E; a body with it is no broken call."""
+    daemon.apply(pod("p", {"koordinator.sh/gpu-memory": "12E"}))
+    stored = daemon.pod("p")
+    answer = daemon.filter(stored, ["n1", "n2", "nowhere"])
+    assert answer["Error"] == "" and answer["NodeNames"] == [] and answer["FailedNodes"] == {}
+    never = answer["FailedAndUnresolvableNodes"]
+    assert set(never) == {"n1", "n2", "nowhere"} and len(set(never.values())) == 1
+    text = never["n1"]
+    assert text.startswith("invalid resource unit ")
+    assert "koordinator.sh/gpu-memory" in text and "12E" in text and "64 bits" in text
+    assert daemon.prioritize(stored, ["n1", "n2"]) == {"n1": 10, "n2": 10}
+    assert daemon.bind(stored, "n1") != ""
+
+
 def test_pod_without_devices(daemon):
     daemon.apply(pod("plain"))
     answer = daemon.filter(daemon.pod("plain"), NODES)

@@ -157,6 +157,19 @@ static void test_pod_requests_not_limits(void **state)
     assert_int_equal(pod.overhead.amount[RESOURCE_RDMA], 3);
 }
 
+/* The API server stores 12E (1.2e19), and kube-scheduler sends it on. */
+static void test_pod_that_asks_for_more_than_64_bits(void **state)
+{
+    (void)state;
+    struct pod pod = pod_of("{\"metadata\":{\"name\":\"p\"},\"spec\":{\"nodeName\":\"n1\",\"containers\":["
+                            "{\"resources\":{\"requests\":{\"koordinator.sh/gpu-memory\":\"12E\"}}}]}}");
+    assert_str(pod.request_problem, "invalid resource unit spec.containers[0].resources.requests"
+                                    "[\"koordinator.sh/gpu-memory\"]: quantity \"12E\" does not fit 64 bits");
+    assert_str(pod.id.name, "p");
+    assert_str(pod.node_name, "n1");
+    assert_int_equal(pod.container_count, 0);
+}
+
 #define WITH_ANNOTATION(value)                                                                     \
     "{\"metadata\":{\"annotations\":{\"x\":5,"                                                     \
     "\"scheduling.koordinator.sh/device-allocated\":" value "}}}"
@@ -454,6 +467,7 @@ int main(void)
         TEST(test_list_items),
         TEST(test_pod_life),
         TEST(test_pod_requests_not_limits),
+        TEST(test_pod_that_asks_for_more_than_64_bits),
         TEST(test_pod_annotation),
         TEST(test_annotation_text_is_whole),
         TEST(test_device),
