@@ -18,17 +18,19 @@ struct lease;
 
 struct lease_options {
     const struct api_access *access; /* borrowed until stop */
-    const char *ns, *name;           /* the Lease object */
-    const char *identity;            /* holderIdentity: pod name and uid, or host name and a random part */
+    const char *ns, *name;           /* the Lease object; borrowed too */
+    const char *identity;            /* holderIdentity: pod name and uid, or host name and a random part; borrowed */
     int64_t duration_ms, renew_deadline_ms, retry_period_ms; /* 15 s, 10 s, 2 s */
     struct fence *fence;
-    /* Called from the lease's thread. began: we lead; `clean` the predecessor released it on purpose after its
-     * last binding had ended. ended: we lead no more (already told to the fence). */
+    /* Called from the lease's thread, `ended` also from lease_stop; they must not block, no renewal happens
+     * meanwhile. began: we lead; `clean` the predecessor released it on purpose after its last binding had
+     * ended. ended: we lead no more (already told to the fence). */
     void (*began)(void *self, bool clean);
     void (*ended)(void *self);
     void *self;
 };
 
+/* Start the thread; returns before anything is known. -ENOMEM, or what kube_client_open says. */
 int lease_start(const struct lease_options *options, struct lease **ret, struct error *err);
 
 /* Who leads, as last seen: copied to `out`; returns whether it is us. */
