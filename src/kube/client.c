@@ -29,9 +29,10 @@ struct transfer {
     void *piece_self;
 
     int64_t heard_ns; /* the last byte came, or the exchange began */
-    bool refused;     /* may_send said no */
-    int code;         /* 0, or what ended it from our side; */
-    const char *why;  /* then its sentence */
+    bool header_complete;
+    bool refused;    /* may_send said no */
+    int code;        /* 0, or what ended it from our side; */
+    const char *why; /* then its sentence */
 };
 
 static int64_t now_ns(void)
@@ -125,15 +126,21 @@ static int before_send(void *self, char *to, char *from, int to_port, int from_p
     return CURL_PREREQFUNC_OK;
 }
 
-/* The end of the header: a streamed answer begins, though its first event may be hours away. */
+/* One line of a header. A provisional answer (1xx) has a header of its own before, and a chunked
+ * one may have further fields behind its body. */
 static size_t take_header(char *line, size_t size, size_t count, void *self)
 {
     struct transfer *transfer = self;
+    transfer->heard_ns = now_ns();
+    if (size * count > 5 && memcmp(line, "HTTP/", 5) == 0)
+        transfer->header_complete = false;
+    if ((line[0] != '\r' && line[0] != '\n') || transfer->header_complete)
+        return size * count;
+    transfer->header_complete = true;
     long status = 0;
     curl_easy_getinfo(transfer->client->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (transfer->piece != NULL && status == 200 && line[0] == '\r')
-        transfer->code = transfer->take(transfer, line, 0);
-    transfer->heard_ns = now_ns();
+    if (transfer->piece != NULL && status == 200)
+        transfer->code = transfer->take(transfer, line, 0); /* its first event may be hours away */
     return transfer->code == 0 ? size * count : 0;
 }
 
@@ -361,12 +368,15 @@ static int exchange_once(struct transfer *transfer, struct error *err)
     struct curl_slist *headers = NULL;
     *transfer->response = (struct kube_response){.retry_after_ms = -1};
     transfer->heard_ns = now_ns();
+    transfer->header_complete = false;
     client->error[0] = '\0';
     CURLcode result = CURLE_OUT_OF_MEMORY;
     if (add_headers(client, request, &headers) && set_request(transfer, headers))
         result = perform(transfer);
     curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
+    if (result == CURLE_OK && !transfer->header_complete) /* libcurl takes a cut header for one */
+        result = CURLE_PARTIAL_FILE;
     if (result == CURLE_OK) {
         read_response(transfer);
         return 0;
