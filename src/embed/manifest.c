@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "embed/manifest.h"
 
+#include "base/map.h"
 #include "codec/extender.h"
 #include "codec/reader.h"
 
@@ -72,21 +73,57 @@ int manifest_check_annotations(struct str json, struct arena *mem, struct error 
 
 /* ---- merge ---- */
 
-/* The member with this key, which is JSON too. */
-static bool find_member(struct str object, struct str key, struct str *ret_value)
-{
-    char wanted_buffer[READER_KEY_MAX], buffer[READER_KEY_MAX];
-    struct str wanted = reader_key(key, wanted_buffer);
-    struct reader_iter iter = reader_iterate(object);
-    struct str member, value;
+/* The members of an object by key. */
+struct members {
+    struct str object;
+    struct map place;   /* bytes from the object's start to the value */
+    struct arena texts; /* of keys that had to be unescaped */
+};
 
-    while (reader_next_member(&iter, &member, &value)) {
-        if (wanted.data != NULL && str_eq(reader_key(member, buffer), wanted)) {
-            *ret_value = value;
-            return true;
-        }
+/* Users choose how many members there are: searching one by one would take hours for a large text.
+ */
+static int members_index(struct members *members, struct str object)
+{
+    struct reader_iter iter = reader_iterate(object);
+    char buffer[READER_KEY_MAX];
+    struct str member, value;
+    int result = 0;
+
+    members->object = object;
+    map_init(&members->place);
+    arena_init(&members->texts, 0);
+    while (result == 0 && reader_next_member(&iter, &member, &value)) {
+        struct str key = reader_key(member, buffer);
+
+        if (key.data == NULL)
+            continue; /* too long: such keys are refused later, here they equal none */
+        if (key.data == buffer)
+            key = arena_str(&members->texts, key);
+        if (key.data == NULL)
+            return -ENOMEM;
+        result = map_put(&members->place, key, (uint32_t)(value.data - object.data));
     }
-    return false;
+    return result;
+}
+
+static void members_done(struct members *members)
+{
+    map_done(&members->place);
+    arena_done(&members->texts);
+}
+
+/* The member with this key, which is JSON too. */
+static bool members_find(const struct members *members, struct str key, struct str *ret_value)
+{
+    char buffer[READER_KEY_MAX];
+    struct str wanted = reader_key(key, buffer);
+    uint32_t place = wanted.data != NULL ? map_get(&members->place, wanted) : MAP_NONE;
+    struct reader_iter iter = reader_iterate(members->object);
+
+    if (place == MAP_NONE)
+        return false;
+    iter.at = members->object.data + place;
+    return reader_next_item(&iter, ret_value);
 }
 
 static void put_key(struct strbuf *out, struct str key, uint32_t *count)
@@ -99,28 +136,42 @@ static void put_key(struct strbuf *out, struct str key, uint32_t *count)
 
 static void merge_value(struct str stored, struct str manifest, struct strbuf *out);
 
-static void merge_objects(struct str stored, struct str manifest, struct strbuf *out)
+static void merge_members(const struct members *stored, const struct members *manifest,
+                          struct strbuf *out)
 {
-    struct reader_iter iter = reader_iterate(stored);
+    struct reader_iter iter = reader_iterate(stored->object);
     struct str key, value, other;
     uint32_t count = 0;
 
-    strbuf_putc(out, '{');
     while (reader_next_member(&iter, &key, &value)) {
         put_key(out, key, &count);
-        if (find_member(manifest, key, &other) && reader_type(other) != READER_NULL)
+        if (members_find(manifest, key, &other) && reader_type(other) != READER_NULL)
             merge_value(value, other, out);
         else
             strbuf_add_str(out, value);
     }
-    iter = reader_iterate(manifest);
+    iter = reader_iterate(manifest->object);
     while (reader_next_member(&iter, &key, &value)) {
-        if (reader_type(value) == READER_NULL || find_member(stored, key, &other))
+        if (reader_type(value) == READER_NULL || members_find(stored, key, &other))
             continue;
         put_key(out, key, &count);
         strbuf_add_str(out, value);
     }
+}
+
+static void merge_objects(struct str stored, struct str manifest, struct strbuf *out)
+{
+    struct members old, new;
+    int result = members_index(&old, stored);
+
+    if (members_index(&new, manifest) < 0 || result < 0)
+        out->failed = true;
+    strbuf_putc(out, '{');
+    if (!out->failed)
+        merge_members(&old, &new, out);
     strbuf_putc(out, '}');
+    members_done(&old);
+    members_done(&new);
 }
 
 /* Recursion is bounded by the nesting that root() accepted. */

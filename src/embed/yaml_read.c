@@ -400,9 +400,29 @@ static int copy_json(struct conversion *conv, struct str value)
 
 /* ---- the whole ---- */
 
+/* The first %TAG directive, or NULL. The library compares each with all before it, so that a long
+ * list of them takes hours, and no tag is read anyway. */
+static const char *find_tag_directive(struct str text)
+{
+    static const char directive[] = "%TAG";
+    /* Last bytes of what ends a line (LF, CR, NEL, LS, PS), and of a byte order mark. */
+    static const char before[] = "\n\r\x85\xa8\xa9\xbf";
+    const char *end = text.data + text.len, *at = text.data;
+
+    while ((at = memchr(at, '%', (size_t)(end - at))) != NULL) {
+        if ((size_t)(end - at) >= strlen(directive) &&
+            memcmp(at, directive, strlen(directive)) == 0 &&
+            (at == text.data || memchr(before, at[-1], strlen(before)) != NULL))
+            return at;
+        at++;
+    }
+    return NULL;
+}
+
 static int read_text(struct conversion *conv, struct documents *documents)
 {
     struct str value;
+    const char *tag;
     int result;
 
     if (conv->text.len > TEXT_BYTES_MAX)
@@ -412,6 +432,10 @@ static int read_text(struct conversion *conv, struct documents *documents)
         return result < 0 ? result
                           : add_document(conv, documents, (uint32_t)mark_of(conv, value).line + 1);
     }
+    tag = find_tag_directive(conv->text);
+    if (tag != NULL)
+        return fail_at(conv, mark_of_byte(conv->text, (size_t)(tag - conv->text.data)),
+                       "tags are not read");
     if (!yaml_parser_initialize(&conv->parser))
         return fail_for_memory(conv->err);
     yaml_parser_set_encoding(&conv->parser, YAML_UTF8_ENCODING);

@@ -170,6 +170,9 @@ static void what_is_not_the_json_subset_is_refused(void **state)
     assert_refused("a: !x {}\n", "s:1:4: tags are not read");
     assert_refused("a: !x []\n", "s:1:4: tags are not read");
     assert_refused("a: ! 'b'\n", "s:1:4: tags are not read");
+    assert_refused("%TAG !x! tag:x\n--- {a: 1}\n", "s:1:1: tags are not read");
+    assert_refused("a: 1\n...\r\n%TAG !x! tag:x\n--- {a: 1}\n", "s:3:1: tags are not read");
+    assert_json("%YAML 1.1\n---\na: 5%TAG\n", "{\"a\":\"5%TAG\"}");
     assert_refused("a: 1\n b: [\n", "s:2:3: not YAML: mapping values are not allowed in this "
                                     "context");
     assert_refused("a: \"\xff\"\n", "s:1:5: not YAML: invalid leading UTF-8 octet");

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Manifests that are legal, or nearly, and made to keep the embedded cluster busy."""
+import json
+import time
+
+from support import percent, pod
+
+A_MOMENT = 10  # seconds; what is tried here took minutes when it grew with the square of the size
+
+
+def labelled(labels):
+    return pod("p", percent(50), metadata={"labels": labels})
+
+
+def test_many_members_are_merged_in_a_moment(daemon):
+    """All binds wait for the merge: it must not grow with the square of an object's size."""
+    labels = {f"label-{i}": "old" for i in range(100000)}
+    daemon.apply(labelled(labels))
+    begin = time.monotonic()
+    daemon.apply(labelled({**labels, "label-7": "new", "one-more": "new"}))
+    assert time.monotonic() - begin < A_MOMENT
+    assert daemon.pod("p")["metadata"]["labels"] == {**labels, "label-7": "new", "one-more": "new"}
+    assert daemon.bind(daemon.pod("p"), "n1") == ""
+
+
+def test_members_are_merged_by_their_names_however_written(daemon):
+    odd = 'line\nquote"\\\u00e4\u0001' + "k" * 300
+    daemon.apply(labelled({odd: "1", "a": "1", "ab": "1"}))
+    body = json.dumps(labelled({odd: "2", "ab": "3"})).replace('"a', '"\\u0061')
+    assert daemon.post("/embedded/manifests", body).status == 200
+    assert daemon.pod("p")["metadata"]["labels"] == {odd: "2", "a": "1", "ab": "3"}
+
+
+def test_many_tag_directives_are_refused_in_a_moment(daemon):
+    text = "".join(f"%TAG !t{i}! tag:{i}\n" for i in range(500000)) + "---\nkind: Node\n"
+    begin = time.monotonic()
+    answer = daemon.post("/embedded/manifests", text)
+    assert time.monotonic() - begin < A_MOMENT
+    assert answer.status == 400
+    assert answer.json["error"] == "body:1:1: tags are not read"
