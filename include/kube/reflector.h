@@ -49,6 +49,10 @@ void reflectors_status(struct reflectors *reflectors, struct reflector_status re
 int reflectors_consistent_pods(struct reflectors *reflectors, int64_t timeout_ms,
                                struct error *err);
 
+/* End the wait of reflectors_consistent_pods with -ECANCELED, or that of its next call if nobody is in it.
+ * Any thread. */
+void reflectors_cancel_wait(struct reflectors *reflectors);
+
 /* Stop and join the threads at once, free. NULL is fine. */
 void reflectors_stop(struct reflectors *reflectors);
 

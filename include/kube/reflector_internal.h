@@ -57,6 +57,7 @@ struct reflectors {
     pthread_mutex_t mutex;
     pthread_cond_t listed; /* a list is complete, or all stops */
     bool stopping;
+    bool cancelled;   /* by reflectors_cancel_wait */
     unsigned waiters; /* in reflectors_consistent_pods */
     struct reflector of[LISTED_COUNT];
 };

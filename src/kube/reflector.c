@@ -322,12 +322,13 @@ int reflectors_consistent_pods(struct reflectors *reflectors, int64_t timeout_ms
     pthread_cond_signal(&pods->wake);
     kube_client_interrupt(pods->client);
     reflectors->waiters++;
-    while (!reflectors->stopping && pods->lists_done < ticket && !over)
+    while (!reflectors->stopping && !reflectors->cancelled && pods->lists_done < ticket && !over)
         over =
             pthread_cond_timedwait(&reflectors->listed, &reflectors->mutex, &deadline) == ETIMEDOUT;
     reflectors->waiters--;
     bool done = pods->lists_done >= ticket;
-    bool stopping = reflectors->stopping;
+    bool stopping = reflectors->stopping || reflectors->cancelled;
+    reflectors->cancelled = false;
     pthread_cond_broadcast(&reflectors->listed);
     pthread_mutex_unlock(&reflectors->mutex);
     if (done)
@@ -335,4 +336,12 @@ int reflectors_consistent_pods(struct reflectors *reflectors, int64_t timeout_ms
     return stopping ? error_set(err, -ECANCELED, "list of pods: stopping")
                     : error_set(err, -ETIMEDOUT, "list of pods: not complete after %lld ms",
                                 (long long)timeout_ms);
+}
+
+void reflectors_cancel_wait(struct reflectors *reflectors)
+{
+    pthread_mutex_lock(&reflectors->mutex);
+    reflectors->cancelled = true;
+    pthread_cond_broadcast(&reflectors->listed);
+    pthread_mutex_unlock(&reflectors->mutex);
 }

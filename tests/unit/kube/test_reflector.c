@@ -684,6 +684,24 @@ static void stopping_ends_a_wait(void **state)
     assert_int_equal(waiter.rc, -ECANCELED);
 }
 
+static void a_wait_can_be_cancelled(void **state)
+{
+    (void)state;
+    start();
+    WAIT_FOR(fake_api_wait(FAKE_PODS, FAKE_WATCH, 1));
+    fake_api_next(FAKE_PODS, FAKE_LIST, (struct fake_reply){.body = "{", .end = FAKE_HOLD});
+    struct waiter waiter = {.timeout_ms = 60000};
+    pthread_create(&waiter.thread, NULL, wait_for_pods, &waiter);
+    WAIT_FOR(fake_api_wait(FAKE_PODS, FAKE_LIST, 2));
+    reflectors_cancel_wait(reflectors);
+    pthread_join(waiter.thread, NULL);
+    assert_int_equal(waiter.rc, -ECANCELED);
+    reflectors_cancel_wait(reflectors); /* before the wait begins: then that one, and no other */
+    struct error err;
+    assert_int_equal(reflectors_consistent_pods(reflectors, WAIT_MS, &err), -ECANCELED);
+    assert_int_equal(reflectors_consistent_pods(reflectors, WAIT_MS, &err), 0);
+}
+
 /* ---- the end ---- */
 
 static void stopping_takes_no_time(void **state)
@@ -752,6 +770,7 @@ int main(void)
         TEST(a_pod_that_turns_unreadable_keeps_its_booking),
         TEST(a_consistent_list_begins_after_the_question),
         TEST(a_consistent_list_waits_for_one_that_is_complete),
+        TEST(a_wait_can_be_cancelled),
         TEST(stopping_ends_a_wait),
         TEST(stopping_takes_no_time),
         TEST(bad_credentials_are_an_error_at_start),
