@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures. One control plane serves all stories; each story has an empty cluster with a namespace
-of its own, and its own kube-scheduler and daemon. Everything ends with the story that started it."""
+of its own, and its own kube-scheduler and daemon, which end with it."""
 import re
 
 import pytest
@@ -78,13 +78,13 @@ def start_controllers(plane, launch):
 
 @pytest.fixture
 def start_extender(plane, cluster, tmp_path):
-    """start_extender(manifests, config=""): our daemon. It must live until the story ends, unless
-    the story ends it, and end well."""
+    """start_extender(manifests=None, config="", flags=()): our daemon. It must live until the story
+    ends, unless the story ends it, and end well."""
     started = []
 
-    def begin(manifests, config=""):
+    def begin(manifests=None, config="", flags=()):
         name = f"extender{len(started) or ''}"
-        extender = Extender(tmp_path, manifests, config, name)
+        extender = Extender(tmp_path, manifests, config, flags, name)
         plane.processes.append(extender)
         started.append(extender)
         return extender.start()

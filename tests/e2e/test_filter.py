@@ -165,7 +165,7 @@ def priorities(cluster):
 
 def test_preemption_takes_the_node_where_a_whole_card_gets_free(
         plane, cluster, priorities, start_extender, start_scheduler):
-    """Where nodes advertise their cards, kube-scheduler itself finds victims and asks us about them.
+    """Where nodes advertise cards, kube-scheduler itself finds victims and asks us about them.
 
     On n2 it would take the cheaper victim, and the sum of what is free would do; but no single card
     would be free. So we leave n1."""

@@ -68,8 +68,8 @@ def test_controllers_make_pods_and_count_them(plane, cluster, start_scheduler, s
     budget = f"/apis/policy/v1/{base}/poddisruptionbudgets/web"
     cluster.wait(lambda: cluster.api.get(budget).get("status", {}).get("expectedPods") == 2,
                  "the budget counts both pods")
-    assert cluster.wait(lambda: cluster.api.list(f"/apis/discovery.k8s.io/v1/{base}/endpointslices"),
-                        "the service has an EndpointSlice")
+    slices = f"/apis/discovery.k8s.io/v1/{base}/endpointslices"
+    cluster.wait(lambda: cluster.api.list(slices), "the service has an EndpointSlice")
     cluster.kubectl("delete", "deployment", "web")
 
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# build.sh [VERSION...]: build etcd and, for each Kubernetes version, kube-apiserver, kube-scheduler,
-# kube-controller-manager and kubectl, from the modules pinned beside this file.  Prints nothing on
-# stdout; what is there already is kept.
+# build.sh [VERSION...]: build etcd and, for each Kubernetes version, kube-apiserver, kubectl,
+# kube-scheduler and kube-controller-manager, from the modules pinned beside this file.  What is
+# there already is kept.
 #
 #   DEVICESHARE_E2E_CACHE  where binaries go: etcd-X/ and k8s-X/ in it
 #                          [${XDG_CACHE_HOME:-~/.cache}/deviceshare-e2e]
@@ -90,7 +90,8 @@ compile() {
             cd "$module"
             # Nothing of the caller's Go settings may change what is built.
             export GOFLAGS='-mod=readonly -trimpath' GOWORK=off GOTOOLCHAIN=local CGO_ENABLED=0
-            nice -n 19 "$go" build -p "${E2E_JOBS:-1}" -ldflags "-s -w $ldflags" -o "$tmp" "$package"
+            nice -n 19 "$go" build -p "${E2E_JOBS:-1}" -ldflags "-s -w $ldflags" \
+                -o "$tmp" "$package"
         ) >&2 || die "cannot build $package"
         mv "$tmp" "$cache/$module/$name"
         tmp=
@@ -128,7 +129,7 @@ for version in "etcd-$etcd_version" "$@"; do
         ;;
     esac
     [ -e "$module/go.mod" ] ||
-        die "no version $version; there are: $(ls -d k8s-* | sed 's/k8s-//' | tr '\n' ' ')"
+        die "no version $version; there are:$(printf " %s" k8s-* | sed "s/k8s-//g")"
     ! ready "$module" "${parts[@]}" || continue
     need=$(sed -n 's/^go //p' "$module/go.mod")
     find_go "$need"

@@ -27,7 +27,7 @@ pin() { # FOLDER MODULE VERSION PACKAGE...
         printf 'tool (\n'
         printf '\t%s\n' "$@"
         printf ')\n\nrequire %s %s\n' "$module" "$version"
-        staging=$(sed -n 's/^[[:space:]]*\(k8s\.io\/[a-z-]*\) v0\.0\.0\( .*\)\{0,1\}$/\1/p' "$theirs")
+        staging=$(awk '$1 ~ /^k8s\.io\// && $2 == "v0.0.0" { print $1 }' "$theirs")
         if [ -n "$staging" ]; then
             printf '\nreplace (\n'
             for name in $staging; do

@@ -17,21 +17,23 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 class Extender(Process):
     """deviceshare-extender on a free port, with its configuration and log in a folder.
 
-    Without an API-server client of its own it is given the cluster as manifests."""
+    With manifests (text) it has an embedded cluster; else `flags` or `config` say where its API
+    server is."""
 
-    def __init__(self, directory, manifests, config="", name="extender"):
+    def __init__(self, directory, manifests=None, config="", flags=(), name="extender"):
         directory.mkdir(parents=True, exist_ok=True)
         self.config_path = directory / f"{name}.yaml"
         self.config_path.write_text(_HEADER + config)
-        self.manifests_path = directory / f"{name}-cluster.yaml"
-        self.manifests_path.write_text(manifests)
+        if manifests is not None:
+            path = directory / f"{name}-cluster.yaml"
+            path.write_text(manifests)
+            flags = ["--embedded-manifests", path, *flags]
         # Fixed, so that kube-scheduler finds it again after a restart.
         self.port = free_port()
         # Whether a story itself has ended it.
         self.ended = False
-        super().__init__(name, [
-            BUILD / "deviceshare-extender", "--config", self.config_path, "--port", self.port,
-            "--embedded-manifests", self.manifests_path], directory / f"{name}.log")
+        super().__init__(name, [BUILD / "deviceshare-extender", "--config", self.config_path,
+                                "--port", self.port, *flags], directory / f"{name}.log")
 
     def start(self):
         super().start()
