@@ -29,8 +29,9 @@ enum dimension {
  * they keep every sum and product below in int64. */
 #define CARDS_PER_NODE_MAX 256
 #define CARDS_PER_POD_MAX 64
-#define CARD_BYTES_MAX (INT64_C(1) << 46) /* 64 TiB of memory on one card */
+#define CARD_BYTES_MAX (INT64_C(1) << 42) /* 4 TiB of memory on one card */
 #define CARD_PERCENT_MAX INT64_C(100000)
+#define PODS_PER_CARD_MAX 2000000 /* more than one etcd can store */
 #define DEVICE_ID_MAX 95 /* bytes of a device id (UUID, PCI address) */
 
 /* An amount in all dimensions of one card; a dimension that does not apply is 0. */

@@ -13,7 +13,9 @@ static int64_t at_most(int64_t value, int64_t limit)
     return value < limit ? value : limit;
 }
 
-/* Sums over any number of pods stay in int64 because no single charge is past the bounds. */
+/* Sums over a card's pods stay in int64 because no single charge is past the bounds. */
+_Static_assert(CARD_BYTES_MAX <= INT64_MAX / PODS_PER_CARD_MAX, "used bytes of a card fit int64");
+
 static struct amount bounded(struct amount amount)
 {
     return (struct amount){

@@ -37,7 +37,7 @@ FORGED = [
     '{"gpu":[{"minor":2147483647,"resources":{"koordinator.sh/gpu-core":"50"}}]}',
     '{"gpu":[{"minor":2147483648,"resources":{"koordinator.sh/gpu-core":"50"}}]}',
     '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100000",'
-    '"koordinator.sh/gpu-memory":"64Ti"}}]}',
+    '"koordinator.sh/gpu-memory":"4Ti"}}]}',
     '{"gpu":[{"minor":0,"resources":{}},{"minor":0,"resources":{"koordinator.sh/gpu-core":"5"}}]}',
     '{"rdma":[{"minor":0,"resources":{"koordinator.sh/rdma":"100"}}],"fpga":[{"minor":3}]}',
     '{"gpu":[%s]}' % ",".join('{"minor":%d,"resources":{"koordinator.sh/gpu-core":"1"}}' % i

@@ -204,9 +204,9 @@ static void test_refuses_impossible_amounts(void **state)
         assert_non_null(strstr(why.text, "negative, or more than a card can have"));
     }
     parse("{\"gpu\":[{\"minor\":0,\"resources\":{\"koordinator.sh/gpu-core\":\"100k\","
-          "\"koordinator.sh/gpu-memory\":\"64Ti\"}}]}"); /* the bounds themselves */
+          "\"koordinator.sh/gpu-memory\":\"4Ti\"}}]}"); /* the bounds themselves */
     assert_share(0, DEVICE_GPU, 0, CARD_PERCENT_MAX, 0, CARD_BYTES_MAX);
-    refuse("{\"gpu\":[{\"minor\":0,\"resources\":{\"koordinator.sh/gpu-memory\":\"64Ti\"}},"
+    refuse("{\"gpu\":[{\"minor\":0,\"resources\":{\"koordinator.sh/gpu-memory\":\"4Ti\"}},"
            "{\"minor\":0,\"resources\":{\"koordinator.sh/gpu-memory\":\"1\"}}]}",
            "device-allocated.gpu[1]: more than a card can have");
 }
@@ -331,7 +331,7 @@ static void test_what_is_written_reads_back(void **state)
                 placement.cards[placement.count++] =
                     card(kind, minor, rng_below(&rng, 3) * rng_below(&rng, 50001),
                          gpu ? rng_below(&rng, 2) * rng_below(&rng, 100001) : 0,
-                         gpu ? (int64_t)(rng_next(&rng) >> (18 + rng_below(&rng, 45))) : 0,
+                         gpu ? (int64_t)(rng_next(&rng) >> (22 + rng_below(&rng, 42))) : 0,
                          rng_below(&rng, 2) ? "GPU-\"odd\\id\"" : "");
             }
         }

@@ -126,6 +126,21 @@ static void test_charge_and_give_back(void **state)
     assert_memory_equal(&node, &before, sizeof(node));
 }
 
+/* Whoever may write pods may put many on one card, each as large as an annotation can be. */
+static void test_as_many_pods_as_there_can_be(void **state)
+{
+    (void)state;
+    static struct node node;
+    const struct amount most = {CARD_PERCENT_MAX, CARD_PERCENT_MAX, CARD_BYTES_MAX};
+    node_init(&node);
+    node_add(&node, DEVICE_GPU, gpu_of(80 * GIB));
+    for (uint32_t i = 0; i < PODS_PER_CARD_MAX; i++)
+        cards_charge(&node.columns, 0, &most, 1);
+    assert_int_equal(node.used[0].bytes, PODS_PER_CARD_MAX * CARD_BYTES_MAX);
+    assert_int_equal(node.free_bytes[0], 0);
+    assert_int_equal(node.free_percent[0], 0);
+}
+
 /* Both ways round down, exactly; the figures are Koordinator's but for the last three, where its
  * double arithmetic is one lower. */
 static void test_memory_conversion(void **state)
@@ -166,6 +181,7 @@ int main(void)
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_has_and_free),
         cmocka_unit_test(test_charge_and_give_back),
+        cmocka_unit_test(test_as_many_pods_as_there_can_be),
         cmocka_unit_test(test_memory_conversion),
         cmocka_unit_test(test_bounds),
     };
