@@ -6,16 +6,17 @@ set -u
 set -m # jobs get process groups of their own and, unlike without it, do not ignore SIGINT
 passed=0 failed=0
 
-# result TEXT LOG: note whether the command before succeeded; show the log's end if not.
+# result STATUS TEXT LOG: note whether a command succeeded; show the log's end if not.  The status is
+# an argument because a $(...) in TEXT would replace $? before the function could read it.
 result() {
-    local status=$?
+    local status=$1
     if [ "$status" -eq 0 ]; then
         passed=$((passed + 1))
-        echo "ok      $1"
+        echo "ok      $2"
     else
         failed=$((failed + 1))
-        echo "FAILED  $1 (status $status)"
-        tail -n 60 "$2" | sed 's/^/    /'
+        echo "FAILED  $2 (status $status)"
+        tail -n 60 "$3" | sed 's/^/    /'
     fi
     return "$status"
 }
@@ -31,14 +32,14 @@ cd /root || exit
     apt-get -q update &&
         DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends git make
 } >/apt.log 2>&1
-result "apt-get install git make" /apt.log || finish
+result $? "apt-get install git make" /apt.log || finish
 
 git clone -q /srv/deviceshare-extender.git >/clone.log 2>&1 && cd deviceshare-extender
-result "git clone" /clone.log || finish
+result $? "git clone" /clone.log || finish
 
 start=$SECONDS
 make test >/test.log 2>&1
-result "make test: $(grep -E '^[0-9]+ passed, [0-9]+ failed$' /test.log | tail -n 1)" /test.log
+result $? "make test: $(grep -E '^[0-9]+ passed, [0-9]+ failed$' /test.log | tail -n 1)" /test.log
 echo "        in $((SECONDS - start)) s, with the installation of what it needs"
 
 if [ -e /root/deviceshare-extender/config/demo/run.sh ]; then
@@ -50,7 +51,7 @@ if [ -e /root/deviceshare-extender/config/demo/run.sh ]; then
         sleep 0.2
     done
     grep -q '^Ready:' /run.log
-    result "make run: ready after $((SECONDS - start)) s" /run.log
+    result $? "make run: ready after $((SECONDS - start)) s" /run.log
 
     # Ctrl-C, as a terminal sends it: to the whole process group.  make itself dies of it (130), the
     # recipe must not fail, and nothing may stay behind.
@@ -60,13 +61,13 @@ if [ -e /root/deviceshare-extender/config/demo/run.sh ]; then
         sleep 0.2
     done
     if kill -KILL -- "-$pid" 2>/dev/null; then false; else true; fi
-    result "make run: Ctrl-C stops it within 30 s" /run.log
+    result $? "make run: Ctrl-C stops it within 30 s" /run.log
     wait "$pid"
     status=$?
     { [ "$status" -eq 0 ] || [ "$status" -eq 130 ]; } && ! grep -E '\*\*\*.*Error' /run.log
-    result "make run: ends without an error ($status)" /run.log
+    result $? "make run: ends without an error ($status)" /run.log
     if pgrep -a '^deviceshare-' >/left.log; then false; else true; fi
-    result "make run: leaves no process behind" /left.log
+    result $? "make run: leaves no process behind" /left.log
 fi
 
 (
@@ -76,9 +77,9 @@ fi
     make uninstall DESTDIR=/tmp/image
     [ -z "$(find /tmp/image -type f)" ] || { find /tmp/image -type f; false; }
 ) >/install.log 2>&1
-result "make install, make uninstall" /install.log
+result $? "make install, make uninstall" /install.log
 
 [ -z "$(git status --porcelain)" ] || { git status --porcelain >/status.log; false; }
-result "the working tree is as it was cloned" /status.log
+result $? "the working tree is as it was cloned" /status.log
 
 finish
