@@ -34,12 +34,13 @@ int reflectors_start(const struct reflector_options *options, struct sched *sche
 
 /* How each stands, for readyz. */
 struct reflector_status {
-    const char *name;  /* "nodes", "devices", "pods" */
-    bool synced;       /* has listed */
-    char trouble[256]; /* "" or what it waits for: "devices.scheduling.koordinator.sh is not
-                          installed" */
-    uint64_t lists, events, restarts;
-    int64_t last_event_ns; /* monotonic, of the last byte seen */
+    const char *name;       /* "nodes", "devices", "pods" */
+    bool synced;            /* has listed */
+    char trouble[256];      /* "" or what it waits for: "devices.scheduling.koordinator.sh is not
+                               installed" */
+    uint64_t lists, events; /* complete lists, events of watches */
+    uint64_t restarts;      /* failures of both */
+    int64_t last_event_ns;  /* monotonic, of the last byte seen */
 };
 #define REFLECTOR_COUNT 3
 void reflectors_status(struct reflectors *reflectors, struct reflector_status ret[REFLECTOR_COUNT]);
@@ -49,8 +50,8 @@ void reflectors_status(struct reflectors *reflectors, struct reflector_status re
 int reflectors_consistent_pods(struct reflectors *reflectors, int64_t timeout_ms,
                                struct error *err);
 
-/* End the wait of reflectors_consistent_pods with -ECANCELED, or that of its next call if nobody is in it.
- * Any thread. */
+/* End the wait of reflectors_consistent_pods with -ECANCELED, or that of its next call if nobody is
+ * in it. Any thread. */
 void reflectors_cancel_wait(struct reflectors *reflectors);
 
 /* Stop and join the threads at once, free. NULL is fine. */

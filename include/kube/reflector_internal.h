@@ -39,9 +39,10 @@ struct reflector {
     pthread_t thread;
 
     /* the thread's own */
-    struct backoff backoff;
-    struct strbuf version; /* the state that we have: resume from here */
-    struct map said;       /* complaints that were logged; the keys are in said_mem */
+    struct backoff backoff; /* the server cannot be reached, or refuses */
+    struct backoff relist;  /* it answers, but our version is of no use */
+    struct strbuf version;  /* the state that we have: resume from here */
+    struct map said;        /* complaints that were logged; the keys are in said_mem */
     struct arena said_mem;
 
     /* under all->mutex */
@@ -75,6 +76,7 @@ struct exchange {
     int rc;
     struct kube_response response;
     struct strbuf body; /* of an answer that is not 200 */
+    bool stale;         /* our version is of no use: list anew */
     struct error err;
 };
 
@@ -84,10 +86,10 @@ int reflector_tell(struct reflector *reflector, struct str json, bool gone);
 /* Bytes came, perhaps the first of an answer. */
 void reflector_heard(struct reflector *reflector);
 
-/* An exchange failed or was refused: report it, and say how long to wait. `verb` is "list" or
- * "watch"; after `kind` the same step is tried again, or a list if the version is too old. */
-struct step reflector_failed(struct reflector *reflector, const char *verb, enum step_kind kind,
-                             const struct exchange *exchange);
+/* An exchange of this step failed or was refused: report it, and say how long to wait before the
+ * step is tried again, or a list if the version is of no use. */
+struct step reflector_failed(struct reflector *reflector, enum step_kind kind,
+                             struct exchange *exchange);
 
 /* What readyz shows, and a log line if it is new: a printf sentence. */
 void reflector_trouble(struct reflector *reflector, const char *format, ...)

@@ -231,6 +231,7 @@ static bool add_headers(const struct kube_client *client, const struct kube_requ
 static bool set_url(struct kube_client *client, const char *path)
 {
     client->url.len = client->base_len;
+    client->url.failed = false; /* of an earlier call */
     strbuf_puts(&client->url, path);
     return !client->url.failed &&
            curl_easy_setopt(client->easy, CURLOPT_URL, client->url.data) == CURLE_OK;
@@ -384,8 +385,8 @@ static int exchange_once(struct transfer *transfer, struct error *err)
     const char *why;
     int code = failure(transfer, result, &why);
     cut_body(transfer); /* no half answers */
-    return error_set(err, code, "%s %s: %s", request->method,
-                     client->url.data != NULL ? client->url.data : request->path, why);
+    const char *url = client->url.data != NULL ? client->url.data : request->path;
+    return error_set(err, code, "%s %.*s: %s", request->method, (int)strcspn(url, "?"), url, why);
 }
 
 static int exchange(struct transfer *transfer, struct error *err)

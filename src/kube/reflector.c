@@ -64,14 +64,9 @@ int reflector_tell(struct reflector *reflector, struct str json, bool gone)
     arena_init(&mem, 0);
     int rc = (gone ? listed->gone : listed->changed)(reflector->all->sched, json, &mem, &complaint);
     arena_done(&mem);
-    if (rc < 0)
-        return rc;
-    if (complaint.code != 0)
+    if (rc == 0 && complaint.code != 0)
         complain(reflector, &complaint);
-    pthread_mutex_lock(&reflector->all->mutex);
-    reflector->status.events++;
-    pthread_mutex_unlock(&reflector->all->mutex);
-    return 0;
+    return rc;
 }
 
 void reflector_heard(struct reflector *reflector)
@@ -122,41 +117,47 @@ static void report_refusal(struct reflector *reflector, const char *verb,
     arena_done(&mem);
 }
 
-static int64_t pause_after_refusal(struct reflector *reflector,
-                                   const struct kube_response *response)
+static void report(struct reflector *reflector, enum step_kind kind,
+                   const struct exchange *exchange)
 {
-    struct backoff *backoff = &reflector->backoff;
-    int status = response->status;
-    int64_t pause = backoff_next_ms(backoff);
-    if (status == 404 && reflector->listed->installed_later)
-        pause = INSTALL_PAUSE_MS < backoff->max_ms ? INSTALL_PAUSE_MS : backoff->max_ms;
-    else if (status == 401 || status == 403) /* somebody must do something */
-        pause = backoff_between(backoff, backoff->max_ms / 2, backoff->max_ms);
-    if (response->retry_after_ms > 0) {
-        int64_t least = response->retry_after_ms;
-        least = least < RETRY_AFTER_MS_MAX ? least : RETRY_AFTER_MS_MAX;
-        pause = backoff_between(backoff, least, least + least / 4);
-    }
-    return pause;
-}
-
-struct step reflector_failed(struct reflector *reflector, const char *verb, enum step_kind kind,
-                             const struct exchange *exchange)
-{
-    const struct kube_response *response = &exchange->response;
-    if (exchange->rc == -ECANCELED) /* a list is wanted, or the end */
-        return (struct step){STEP_LIST, 0};
+    const char *verb = kind == STEP_LIST ? "list" : "watch";
     pthread_mutex_lock(&reflector->all->mutex);
     reflector->status.restarts++;
     pthread_mutex_unlock(&reflector->all->mutex);
-    if (exchange->rc < 0) {
+    if (exchange->rc < 0)
         reflector_trouble(reflector, "cannot %s %s: %s", verb, reflector->listed->resource,
                           exchange->err.text);
-        return (struct step){kind, backoff_next_ms(&reflector->backoff)};
+    else
+        report_refusal(reflector, verb, exchange);
+}
+
+static int64_t choose_pause(struct reflector *reflector, const struct exchange *exchange)
+{
+    struct backoff *backoff = exchange->stale ? &reflector->relist : &reflector->backoff;
+    const struct kube_response *response = &exchange->response;
+    if (exchange->rc < 0)
+        return backoff_next_ms(backoff);
+    if (response->retry_after_ms > 0) {
+        int64_t least = response->retry_after_ms < RETRY_AFTER_MS_MAX ? response->retry_after_ms
+                                                                      : RETRY_AFTER_MS_MAX;
+        return backoff_between(backoff, least, least + least / 4);
     }
-    report_refusal(reflector, verb, exchange);
-    bool relist = response->status == 410 || response->status == 404;
-    return (struct step){relist ? STEP_LIST : kind, pause_after_refusal(reflector, response)};
+    if (response->status == 404 && reflector->listed->installed_later)
+        return INSTALL_PAUSE_MS < backoff->max_ms ? INSTALL_PAUSE_MS : backoff->max_ms;
+    if (response->status == 401 || response->status == 403) /* somebody must do something */
+        return backoff_between(backoff, backoff->max_ms / 2, backoff->max_ms);
+    return backoff_next_ms(backoff);
+}
+
+struct step reflector_failed(struct reflector *reflector, enum step_kind kind,
+                             struct exchange *exchange)
+{
+    if (exchange->rc == -ECANCELED) /* a list is wanted, or the end */
+        return (struct step){STEP_LIST, 0};
+    report(reflector, kind, exchange);
+    if (exchange->rc == 0)
+        exchange->stale = exchange->response.status == 410 || exchange->response.status == 404;
+    return (struct step){exchange->stale ? STEP_LIST : kind, choose_pause(reflector, exchange)};
 }
 
 /* ---- the thread ---- */
@@ -231,6 +232,7 @@ static bool reflector_init(struct reflectors *all, struct reflector *reflector,
     map_init(&reflector->said);
     arena_init(&reflector->said_mem, 0);
     backoff_init(&reflector->backoff, all->options.backoff_min_ms, all->options.backoff_max_ms);
+    backoff_init(&reflector->relist, all->options.backoff_min_ms, all->options.backoff_max_ms);
     reflector->client = kube_client_open(all->options.access, CALL_TIMEOUT_MS, err);
     return reflector->client != NULL;
 }

@@ -139,7 +139,7 @@ struct step reflector_list(struct reflector *reflector)
         sched_list_end(sched, reflector->listed->kind, mark);
         list_done(reflector, ticket);
     } else {
-        step = reflector_failed(reflector, "list", STEP_LIST, &exchange);
+        step = reflector_failed(reflector, STEP_LIST, &exchange);
     }
     strbuf_done(&exchange.body);
     return step;

@@ -17,8 +17,7 @@ struct watch {
     struct reflector *reflector;
     struct line_cutter cutter;
     uint64_t events;
-    bool expired;    /* our version is too old */
-    bool unreadable; /* a line that is no event: the version cannot move past it */
+    bool stale; /* our version is too old, or cannot move past a line that is no event */
     struct error err;
 };
 
@@ -27,8 +26,10 @@ static int move_version(struct reflector *reflector, struct str version)
     if (version.len == 0)
         return 0;
     struct strbuf *to = &reflector->version;
-    if (!strbuf_reserve(to, version.len))
+    if (!strbuf_reserve(to, version.len)) {
+        to->failed = false; /* the old version is still there */
         return -ENOMEM;
+    }
     to->len = 0;
     strbuf_add_str(to, version);
     return 0;
@@ -36,9 +37,18 @@ static int move_version(struct reflector *reflector, struct str version)
 
 static int server_error(struct watch *watch, const struct watch_event *event)
 {
-    watch->expired = event->status_code == 410;
+    watch->stale = event->status_code == 410;
     return error_set(&watch->err, -EPROTO, "the server says %d %.*s", event->status_code,
                      STR_ARG(event->status_text));
+}
+
+static int tell(struct reflector *reflector, const struct watch_event *event)
+{
+    int rc = reflector_tell(reflector, event->object, event->type == WATCH_DELETED);
+    pthread_mutex_lock(&reflector->all->mutex);
+    reflector->status.events += rc == 0;
+    pthread_mutex_unlock(&reflector->all->mutex);
+    return rc;
 }
 
 static int apply(struct watch *watch, const struct watch_event *event)
@@ -48,7 +58,7 @@ static int apply(struct watch *watch, const struct watch_event *event)
     if (event->type == WATCH_ERROR)
         return server_error(watch, event);
     if (event->type != WATCH_BOOKMARK)
-        rc = reflector_tell(reflector, event->object, event->type == WATCH_DELETED);
+        rc = tell(reflector, event);
     /* Not before the event is told: if memory ended, it is asked for again. */
     if (rc == 0)
         rc = move_version(reflector, event->resource_version);
@@ -66,7 +76,7 @@ static int take_line(void *self, struct str line)
     if (rc == 0)
         rc = apply(watch, &event);
     else
-        watch->unreadable = rc != -ENOMEM;
+        watch->stale = rc != -ENOMEM;
     arena_done(&mem);
     return rc;
 }
@@ -77,7 +87,7 @@ static int take_piece(void *self, const char *data, size_t len)
     reflector_heard(watch->reflector);
     int rc = line_cutter_feed(&watch->cutter, data, len, take_line, watch, &watch->err);
     if (rc == -E2BIG)
-        watch->unreadable = true;
+        watch->stale = true;
     return rc;
 }
 
@@ -117,12 +127,18 @@ static void run(struct watch *watch, struct exchange *exchange)
     strbuf_done(&path);
 }
 
+static void went_well(struct reflector *reflector)
+{
+    backoff_reset(&reflector->backoff);
+    backoff_reset(&reflector->relist);
+}
+
 /* The server ended the watch in order, as it does when the time it was asked for is over. */
 static struct step ended(const struct watch *watch, int64_t lived_ms)
 {
     struct reflector *reflector = watch->reflector;
     if (watch->events > 0 || lived_ms >= SHORT_MS) {
-        backoff_reset(&reflector->backoff);
+        went_well(reflector);
         return (struct step){STEP_WATCH, 0};
     }
     reflector_trouble(reflector, "cannot watch %s: the server ends each watch at once",
@@ -130,15 +146,14 @@ static struct step ended(const struct watch *watch, int64_t lived_ms)
     return (struct step){STEP_WATCH, backoff_next_ms(&reflector->backoff)};
 }
 
-static struct step judge(const struct watch *watch, const struct exchange *exchange,
-                         int64_t lived_ms)
+static struct step judge(const struct watch *watch, struct exchange *exchange, int64_t lived_ms)
 {
     if (exchange->rc == 0 && exchange->response.status == 200)
         return ended(watch, lived_ms);
     if (lived_ms >= LIVED_MS)
-        backoff_reset(&watch->reflector->backoff);
-    bool relist = watch->expired || watch->unreadable;
-    return reflector_failed(watch->reflector, "watch", relist ? STEP_LIST : STEP_WATCH, exchange);
+        went_well(watch->reflector);
+    exchange->stale = watch->stale;
+    return reflector_failed(watch->reflector, STEP_WATCH, exchange);
 }
 
 struct step reflector_watch(struct reflector *reflector)

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/metrics.h"
 #include "cache_text.h"
 #include "fake_api.h"
@@ -49,8 +50,10 @@
     "{\"metadata\":{\"resourceVersion\":\"" version "\",\"continue\":\"" next                      \
     "\"},\"items\":[" items "]}"
 #define EVENT(type, object) "{\"type\":\"" type "\",\"object\":" object "}\n"
+/* clang-format off */
 #define BOOKMARK(version)                                                                          \
     EVENT("BOOKMARK", "{\"metadata\":{\"resourceVersion\":\"" version "\"}}")
+/* clang-format on */
 #define STATUS(code, reason, message)                                                              \
     "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","           \
     "\"message\":\"" message "\",\"reason\":\"" reason "\",\"code\":" code "}"
@@ -201,7 +204,7 @@ static void first_lists_make_the_state(void **state)
     assert_true(asked(FAKE_PODS, FAKE_WATCH, 0, "&resourceVersion=13 "));
     struct reflector_status pods = status_of(FAKE_PODS);
     assert_string_equal(pods.name, "pods");
-    assert_true(pods.synced && pods.lists == 1 && pods.events == 1 && pods.last_event_ns > 0);
+    assert_true(pods.synced && pods.lists == 1 && pods.events == 0 && pods.last_event_ns > 0);
     assert_string_equal(pods.trouble, "");
     assert_int_equal(fake_api_connections(), 3); /* a connection each, kept alive */
 }
@@ -342,7 +345,7 @@ static void bookmarks_move_the_version(void **state)
     WAIT_FOR(fake_api_wait(FAKE_NODES, FAKE_WATCH, 2));
     assert_true(asked(FAKE_NODES, FAKE_WATCH, 1, "resourceVersion=not%20a%20number "));
     assert_true(shows("counts 1 "));
-    assert_int_equal(status_of(FAKE_NODES).events, 1); /* a bookmark is no event */
+    assert_int_equal(status_of(FAKE_NODES).events, 0); /* a bookmark is no event */
     assert_int_equal(status_of(FAKE_NODES).restarts, 0);
 }
 
@@ -618,6 +621,54 @@ static void a_pod_that_turns_unreadable_keeps_its_booking(void **state)
     assert_int_equal(metrics_get(METRIC_BAD_OBJECTS, OBJECT_POD), 4);
 }
 
+/* ---- when memory ends ---- */
+
+static void a_list_that_memory_was_short_for_is_tried_again(void **state)
+{
+    (void)state;
+    for (long n = 1; n <= 40; n++) {
+        list(FAKE_PODS, LIST("3", POD("p", "2", "a")));
+        list(FAKE_PODS, LIST("3", POD("p", "2", "a")));
+        struct error why = {0};
+        mem_fail_at(n);
+        int rc = reflectors_start(&options, &sched, &reflectors, &why);
+        if (rc == 0)
+            WAIT_FOR(status_of(FAKE_PODS).synced);
+        bool failed = mem_count() >= n;
+        mem_fail_at(0);
+        assert_int_equal(rc, rc == 0 ? 0 : -ENOMEM);
+        assert_true(failed);
+        assert_true(rc < 0 || shows("uid-p bound"));
+        reflectors_stop(reflectors);
+        reflectors = NULL;
+        teardown(state);
+        setup(state);
+    }
+}
+
+static void an_event_that_memory_was_short_for_is_asked_for_again(void **state)
+{
+    (void)state;
+    for (long n = 1; n <= 12; n++) {
+        static const char event[] = EVENT("ADDED", POD("p", "5", "a"));
+        start();
+        WAIT_FOR(is_synced() && fake_api_wait(FAKE_PODS, FAKE_WATCH, 1));
+        watch(FAKE_PODS, event, FAKE_HOLD);
+        mem_fail_at(n);
+        assert_true(fake_api_push(FAKE_PODS, event));
+        WAIT_FOR(status_of(FAKE_PODS).events == 1);
+        bool failed = mem_count() >= n;
+        mem_fail_at(0);
+        assert_true(shows("uid-p bound"));
+        if (failed && fake_api_requests(FAKE_PODS, FAKE_WATCH) > 1)
+            assert_true(asked(FAKE_PODS, FAKE_WATCH, 1, "resourceVersion=1 "));
+        reflectors_stop(reflectors);
+        reflectors = NULL;
+        teardown(state);
+        setup(state);
+    }
+}
+
 /* ---- a list that is wanted now ---- */
 
 struct waiter {
@@ -768,6 +819,8 @@ int main(void)
         TEST(bad_entries_of_a_device_are_left_out),
         TEST(a_bad_pod_is_not_forgotten),
         TEST(a_pod_that_turns_unreadable_keeps_its_booking),
+        TEST(a_list_that_memory_was_short_for_is_tried_again),
+        TEST(an_event_that_memory_was_short_for_is_asked_for_again),
         TEST(a_consistent_list_begins_after_the_question),
         TEST(a_consistent_list_waits_for_one_that_is_complete),
         TEST(a_wait_can_be_cancelled),
