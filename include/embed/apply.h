@@ -23,6 +23,7 @@
 struct change {
     struct str manifest; /* JSON */
     uint32_t line;       /* of its document in the text */
+    int64_t item;        /* its place in a list; -1 if it is none's */
     enum object_kind kind;
     struct str ns, name;
     struct str title;      /* "Pod default/train" */

@@ -16,7 +16,7 @@ static bool refuse_remote(const struct http_request *request, struct http_reply 
 
 static void reply_error(struct http_reply *reply, int code, const struct error *err)
 {
-    unsigned status = code == -ENOENT ? 404 : code == -EINVAL ? 400 : 500;
+    unsigned status = code == -ENOENT ? 404 : code == -ENOMEM || code == -EIO ? 500 : 400;
     http_reply_problem(reply, status, err->text);
 }
 

@@ -9,6 +9,7 @@
 #include "embed/yaml.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
@@ -23,6 +24,9 @@ static int no_memory(struct error *err)
 /* Put "SOURCE:LINE" and, as far as it is known, the object before the sentence. */
 static int at_change(const struct apply *apply, const struct change *change, struct error *err)
 {
+    if (change->title.len == 0 && change->item >= 0)
+        return error_wrap(err, "%s:%u: items[%" PRId64 "]", apply->source, change->line,
+                          change->item);
     if (change->title.len == 0)
         return error_wrap(err, "%s:%u", apply->source, change->line);
     return error_wrap(err, "%s:%u: %.*s", apply->source, change->line, STR_ARG(change->title));
@@ -124,7 +128,9 @@ static int read_document(struct apply *apply, const struct yaml_document *docume
     for (uint32_t i = 0; result == 0 && i < count; i++) {
         struct change *change = &apply->changes[apply->count];
 
-        *change = (struct change){.manifest = items[i], .line = document->line};
+        *change = (struct change){.manifest = items[i],
+                                  .line = document->line,
+                                  .item = items == &document->json ? -1 : (int64_t)i};
         result = read_change(apply, change, err);
         if (result == 0)
             apply->count++;

@@ -3,7 +3,7 @@
 import json
 import time
 
-from support import percent, pod
+from support import as_list, node, percent, pod
 
 A_MOMENT = 10  # seconds; what is tried here took minutes when it grew with the square of the size
 
@@ -38,3 +38,12 @@ def test_many_tag_directives_are_refused_in_a_moment(daemon):
     assert time.monotonic() - begin < A_MOMENT
     assert answer.status == 400
     assert answer.json["error"] == "body:1:1: tags are not read"
+
+
+def test_a_refused_item_of_a_list_is_named(daemon):
+    items = [node("fine"), {"apiVersion": "v1", "kind": "Node"}, None]
+    for bad, error in ((items, "body:1: items[1]: metadata.name: must not be empty"),
+                       ([items[0], None], "body:1: items[1]: object: must be an object")):
+        answer = daemon.post("/embedded/manifests", as_list(bad))
+        assert answer.status == 400
+        assert answer.json["error"] == error

@@ -304,10 +304,10 @@ static void bad_manifests_are_named_and_nothing_is_applied(void **state)
     assert_refused(cluster,
                    POD("p", "  uid: " UID_A "\n", "") "---\n" POD("q", "  uid: " UID_A "\n", ""),
                    "t.yaml:12: Pod default/q: metadata.uid: already in this text");
-    assert_refused(cluster,
-                   "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: []}]\n",
-                   "t.yaml:1: apiVersion and kind: \"v1 List\" is none of v1 Node, v1 Pod and "
-                   "scheduling.koordinator.sh/v1alpha1 Device");
+    assert_refused(
+        cluster, "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: []}]\n",
+        "t.yaml:1: items[0]: apiVersion and kind: \"v1 List\" is none of v1 Node, v1 Pod and "
+        "scheduling.koordinator.sh/v1alpha1 Device");
     text = dump(cluster);
     assert_string_equal(text, "");
     mem_free(text);
