@@ -176,13 +176,21 @@ static enum MHD_Result serve(struct exchange *exchange, struct MHD_Connection *c
 struct framing {
     unsigned hosts, lengths, encodings;
     const char *length, *encoding;
+    bool blank_name; /* "Content-Length :" is no name to the library, and may be one to a proxy */
 };
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
 
 static enum MHD_Result count_header(void *self, enum MHD_ValueKind kind, const char *key,
                                     const char *value)
 {
     struct framing *framing = self;
+    size_t length = strlen(key);
     (void)kind;
+    framing->blank_name |= length == 0 || is_blank(key[0]) || is_blank(key[length - 1]);
     if (strcasecmp(key, MHD_HTTP_HEADER_HOST) == 0) {
         framing->hosts++;
     } else if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
@@ -199,6 +207,8 @@ static enum MHD_Result count_header(void *self, enum MHD_ValueKind kind, const c
  * of a connection that guess differently are how requests get smuggled. */
 static const char *framing_problem(const struct framing *framing, const char *version)
 {
+    if (framing->blank_name)
+        return "a header's name begins or ends with a blank";
     if (framing->hosts != 1 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
         return "an HTTP/1.1 request needs exactly one Host header";
     if (framing->lengths > 1)

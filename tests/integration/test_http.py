@@ -138,6 +138,10 @@ def test_ambiguous_framing_is_refused(daemon):
         b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
         b"POST /filter HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
+        b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+        b"Transfer-Encoding : chunked\r\n\r\n{}",
+        b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+        b"Content-Length\t: 5\r\n\r\n{}",
     ]
     for request in requests:
         with daemon.connect() as sock:
