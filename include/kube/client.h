@@ -20,8 +20,10 @@ struct kube_client;
 /* Once a process, before the first thread: initialise libcurl. */
 void kube_global_init(void);
 
-/* A client for URLs below access->server (the access is borrowed). NULL when memory ends or a file
- * of the access cannot be used. */
+/* A client for URLs below access->server (the access is borrowed). `timeout_ms` is that of a call
+ * which states none; so long too, and 30 s at most, bytes may stay unacknowledged before the kernel
+ * gives the connection up, also when this process is gone. NULL when memory ends or a file of the
+ * access cannot be used. */
 struct kube_client *kube_client_open(const struct api_access *access, int64_t timeout_ms,
                                      struct error *err);
 

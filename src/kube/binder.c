@@ -112,9 +112,10 @@ static void call_done(struct call *call)
 
 #define AUTO_CALL __attribute__((cleanup(call_done))) struct call
 
-/* The path of the pod and what follows it. Names were checked when they came in; they are again, because here
- * they become part of a URL. */
-static int set_path(struct call *call, const struct pod_id *pod, const char *rest, struct error *err)
+/* The path of the pod and what follows it. Names were checked when they came in; they are again,
+ * because here they become part of a URL. */
+static int set_path(struct call *call, const struct pod_id *pod, const char *rest,
+                    struct error *err)
 {
     if (!name_is_label(pod->ns) || !name_is_subdomain(pod->name))
         return error_set(err, -EINVAL, "not the name of a pod: \"%.*s/%.*s\"", STR_ARG(pod->ns),
@@ -130,7 +131,8 @@ static void read_status(struct call *call)
     struct error unreadable;
     struct str answer = {call->answer.data, call->answer.len};
     call->status = (struct status){0};
-    call->has_status = answer.len > 0 && status_decode(answer, &call->mem, &call->status, &unreadable) == 0;
+    call->has_status =
+        answer.len > 0 && status_decode(answer, &call->mem, &call->status, &unreadable) == 0;
 }
 
 static int perform(struct call *call, const struct kube_request *request, struct error *err)
@@ -148,7 +150,8 @@ static int perform(struct call *call, const struct kube_request *request, struct
 static int answer_error(const struct call *call, int code, struct error *err)
 {
     if (call->has_status && call->status.message.len > 0)
-        return error_set(err, code, "HTTP %d: %.*s", call->response.status, STR_ARG(call->status.message));
+        return error_set(err, code, "HTTP %d: %.*s", call->response.status,
+                         STR_ARG(call->status.message));
     return error_set(err, code, "HTTP %d without a readable Status", call->response.status);
 }
 
@@ -158,7 +161,8 @@ static int answer_error(const struct call *call, int code, struct error *err)
 static int read_pod(struct call *call, const struct pod_id *id, struct arena *mem, struct pod *ret,
                     struct error *err)
 {
-    struct kube_request request = {.method = "GET", .timeout_ms = call->binder->options.bind_timeout_ms};
+    struct kube_request request = {.method = "GET",
+                                   .timeout_ms = call->binder->options.bind_timeout_ms};
     int rc = set_path(call, id, "", err);
     if (rc < 0)
         return rc;
@@ -205,13 +209,15 @@ static bool has_our_annotation(const struct call *call, const struct placement *
     struct strbuf ours = {0};
     annotation_format(placement, &ours);
     bool same = object_annotation(json, ANNOTATION_DEVICE_ALLOCATED, mem, &found, NULL) == 0 &&
-                found.data != NULL && !ours.failed && str_eq(found, (struct str){ours.data, ours.len});
+                found.data != NULL && !ours.failed &&
+                str_eq(found, (struct str){ours.data, ours.len});
     strbuf_done(&ours);
     return same;
 }
 
-/* The answer left it open: let the pod say where it is. Keeps the sentence in `err` when it cannot. */
-static enum bind_outcome ask_the_pod(struct call *call, const struct binding *binding, struct error *err)
+/* The answer left it open: let the pod say where it is. If it cannot, `err` stays as it is. */
+static enum bind_outcome ask_the_pod(struct call *call, const struct binding *binding,
+                                     struct error *err)
 {
     struct pod pod;
     struct error why = {0};
@@ -239,8 +245,8 @@ static bool message_has(const struct call *call, const char *words)
     return text.len > 0 && memmem(text.data, text.len, words, strlen(words)) != NULL;
 }
 
-/* The texts of a 409 (pkg/registry/core/pod/storage): the pod cannot take a binding at all. "already assigned"
- * is not among them, it may have been assigned by ourselves. */
+/* The texts of a 409 (pkg/registry/core/pod/storage): the pod cannot take a binding at all.
+ * "already assigned" is not among them, it may have been assigned by ourselves. */
 static bool is_final_conflict(const struct call *call)
 {
     if (message_has(call, "UID in precondition"))
@@ -249,8 +255,9 @@ static bool is_final_conflict(const struct call *call)
            (message_has(call, "is being deleted") || message_has(call, "schedulingGates"));
 }
 
-/* What an answer means. One that is no Status may be anybody's on the way, and a refusal of a request that was
- * repeated on a new connection says nothing of the first one: then the pod is asked. */
+/* What an answer means. One that is no Status may be anybody's on the way, and a refusal of a
+ * request that was repeated on a new connection says nothing of the first one: then the pod is
+ * asked. */
 static enum bind_outcome judge(struct call *call, const struct binding *binding, struct error *err)
 {
     answer_error(call, -EIO, err);
@@ -329,8 +336,7 @@ static int prepare(struct call *call, const struct binding *binding, struct erro
     if (call->path.failed || call->body.failed)
         return error_set(err, -ENOMEM, "out of memory");
     if (added_bytes > 0 && (uint64_t)binding->annotation_bytes + added_bytes > ANNOTATION_BYTES_MAX)
-        return error_set(err, -E2BIG,
-                         "the pod has %u bytes of annotations, and %u more would pass the limit of %u",
+        return error_set(err, -E2BIG, "%u bytes of annotations and %u more pass the limit of %u",
                          binding->annotation_bytes, added_bytes, ANNOTATION_BYTES_MAX);
     return 0;
 }
@@ -349,7 +355,10 @@ static enum bind_outcome bind_pod(void *self, const struct binding *binding, str
 static int wake_pod(void *self, const struct pod_id *id, struct error *err)
 {
     AUTO_CALL call = {.binder = self};
-    struct kube_request request = {.method = "PATCH", .content_type = PATCH_CONTENT_TYPE};
+    struct binder *binder = self;
+    struct kube_request request = {.method = "PATCH",
+                                   .content_type = PATCH_CONTENT_TYPE,
+                                   .timeout_ms = binder->options.bind_timeout_ms};
     char now[MICROTIME_TEXT_MAX];
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);
@@ -389,7 +398,8 @@ static int open_clients(struct binder *binder, struct error *err)
         return error_set(err, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < options->clients; i++) {
         struct error why = {.code = -ENOMEM, .text = "out of memory"};
-        binder->clients[i] = kube_client_open(options->access, options->bind_timeout_ms, &why);
+        /* Every call states its own timeout; this one bounds how late a byte may be delivered. */
+        binder->clients[i] = kube_client_open(options->access, options->delivery_timeout_ms, &why);
         if (binder->clients[i] == NULL)
             return error_set(err, why.code, "%s", why.text);
         binder->idle[binder->idle_count++] = binder->clients[i];
@@ -399,7 +409,8 @@ static int open_clients(struct binder *binder, struct error *err)
 
 int binder_new(const struct binder_options *options, struct binder **ret, struct error *err)
 {
-    assert(options->clients > 0 && options->bind_timeout_ms > 0 && options->delivery_timeout_ms >= 0);
+    assert(options->clients > 0 && options->bind_timeout_ms > 0 &&
+           options->delivery_timeout_ms > 0);
     struct binder *binder = mem_calloc(1, sizeof *binder);
     if (binder == NULL)
         return error_set(err, -ENOMEM, "out of memory");

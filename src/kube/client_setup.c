@@ -23,11 +23,15 @@ static int no_memory(struct error *err)
     return error_set(err, -ENOMEM, "out of memory");
 }
 
+/* What is still on its way when a call is given up, or when this process is killed, must not arrive
+ * much later: the kernel would go on sending it for minutes. */
 static int set_socket_options(void *self, curl_socket_t fd, curlsocktype purpose)
 {
-    (void)self, (void)purpose;
+    const struct kube_client *client = self;
+    (void)purpose;
     unsigned int ms = UNACKNOWLEDGED_MS_MAX;
-    /* Best effort: without it a dead peer is found by the timeouts of the calls. */
+    if (client->timeout_ms > 0 && client->timeout_ms < ms)
+        ms = (unsigned int)client->timeout_ms;
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
     return CURL_SOCKOPT_OK;
 }
@@ -53,6 +57,7 @@ static bool set_connection(struct kube_client *client)
            curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, set_socket_options) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, client) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, client->error) == CURLE_OK;
 }
 

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/binder.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -26,7 +31,8 @@
 static struct script_act acts[8];
 static unsigned act_count;
 static struct fence fence;
-static unsigned close_fence_at; /* the fence is closed when this request comes; UINT32_MAX = never */
+static unsigned
+    close_fence_at; /* the fence is closed when this request comes; UINT32_MAX = never */
 
 static struct script_act act(void *self, const struct script_request *request)
 {
@@ -102,17 +108,21 @@ static enum bind_outcome bind_once(void)
 
 /* ---- texts as kube-apiserver writes them ---- */
 
-#define SUCCESS "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Success\",\"code\":201}"
+#define SUCCESS                                                                                    \
+    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Success\",\"code\":"  \
+    "201}"
 
 #define FAILURE(code, reason, kind, message)                                                       \
-    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"" \
-    message "\",\"reason\":\"" reason "\",\"details\":{\"name\":\"train-0\",\"kind\":\"" kind "\"}," \
+    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","           \
+    "\"message\":\"" message "\",\"reason\":\"" reason                                             \
+    "\",\"details\":{\"name\":\"train-0\",\"kind\":\"" kind "\"},"                                 \
     "\"code\":" #code "}"
 
 #define ASSIGNED                                                                                   \
-    FAILURE(409, "Conflict", "pods/binding",                                                       \
-            "Operation cannot be fulfilled on pods/binding \\\"train-0\\\": pod train-0 is already " \
-            "assigned to node \\\"node-1\\\"")
+    FAILURE(                                                                                       \
+        409, "Conflict", "pods/binding",                                                           \
+        "Operation cannot be fulfilled on pods/binding \\\"train-0\\\": pod train-0 is already "   \
+        "assigned to node \\\"node-1\\\"")
 #define OTHER_UID                                                                                  \
     FAILURE(409, "Conflict", "pods",                                                               \
             "Operation cannot be fulfilled on pods \\\"train-0\\\": Precondition failed: UID in "  \
@@ -123,18 +133,23 @@ static enum bind_outcome bind_once(void)
             "deleted, cannot be assigned to a host")
 #define GATED                                                                                      \
     FAILURE(409, "Conflict", "pods/binding",                                                       \
-            "Operation cannot be fulfilled on pods/binding \\\"train-0\\\": pod train-0 has non-empty " \
+            "Operation cannot be fulfilled on pods/binding \\\"train-0\\\": pod train-0 has "      \
+            "non-empty "                                                                           \
             ".spec.schedulingGates")
 #define NOT_FOUND FAILURE(404, "NotFound", "pods", "pods \\\"train-0\\\" not found")
 
 #define OUR_ANNOTATION                                                                             \
-    "{\\\"gpu\\\":[{\\\"minor\\\":1,\\\"resources\\\":{\\\"koordinator.sh/gpu-core\\\":\\\"50\\\","   \
-    "\\\"koordinator.sh/gpu-memory\\\":\\\"1Gi\\\",\\\"koordinator.sh/gpu-memory-ratio\\\":\\\"50\\\"}," \
+    "{\\\"gpu\\\":[{\\\"minor\\\":1,\\\"resources\\\":{\\\"koordinator.sh/"                        \
+    "gpu-core\\\":\\\"50\\\","                                                                     \
+    "\\\"koordinator.sh/gpu-memory\\\":\\\"1Gi\\\",\\\"koordinator.sh/"                            \
+    "gpu-memory-ratio\\\":\\\"50\\\"},"                                                            \
     "\\\"id\\\":\\\"GPU-1\\\"}]}"
 #define POD(uid, node, annotation)                                                                 \
-    "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"train-0\",\"namespace\":\"team\"," \
-    "\"uid\":\"" uid "\",\"annotations\":{\"scheduling.koordinator.sh/device-allocated\":\""       \
-    annotation "\"}},\"spec\":{\"nodeName\":\"" node "\",\"containers\":[]}}"
+    "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"train-0\",\"namespace\":"    \
+    "\"team\","                                                                                    \
+    "\"uid\":\"" uid                                                                               \
+    "\",\"annotations\":{\"scheduling.koordinator.sh/device-allocated\":\"" annotation             \
+    "\"}},\"spec\":{\"nodeName\":\"" node "\",\"containers\":[]}}"
 
 /* ---- the write ---- */
 
@@ -146,7 +161,8 @@ static void one_write_with_precondition_and_timeout(void **state)
     assert_int_equal(script_count(server), 1);
     const char *text = script_text(server, 0);
     assert_ptr_equal(strstr(text, "POST /api/v1/namespaces/team/pods/train-0/binding?fieldManager="
-                                  "deviceshare-extender&timeout=200ms HTTP/1.1\r\n"), text);
+                                  "deviceshare-extender&timeout=200ms HTTP/1.1\r\n"),
+                     text);
     assert_non_null(strstr(text, "\r\nContent-Type: application/json\r\n"));
     assert_non_null(strstr(text, "\"uid\":\"11-22\""));
     assert_non_null(strstr(text, "\"name\":\"node-1\""));
@@ -166,71 +182,74 @@ struct row {
     const char *text; /* part of the sentence; NULL = none is needed */
 };
 
+/* clang-format off */
 #define ANSWER(code, text) {.how = SCRIPT_ANSWER, .status = (code), .body = (text)}
+#define SAYS(name, code, text, outcome, words) {name, ANSWER(code, text), {0}, outcome, 1, words}
+#define DOES(name, ...) {name, {__VA_ARGS__}, {0}, BIND_UNKNOWN, 1, NULL}
+/* An answer after which the pod is read. */
+#define ASKS(name, code, text, read, outcome, words) \
+    {name, ANSWER(code, text), read, outcome, 2, words}
+
+#define OURS      ANSWER(200, POD("11-22", "node-1", OUR_ANNOTATION))
+#define ELSEWHERE ANSWER(200, POD("11-22", "node-2", OUR_ANNOTATION))
+#define NOT_OURS  ANSWER(200, POD("11-22", "node-1", "{}"))
+#define RECREATED ANSWER(200, POD("33-44", "node-1", OUR_ANNOTATION))
+#define PENDING   ANSWER(200, POD("11-22", "", ""))
+#define CUT       {.how = SCRIPT_HALF, .body = POD("11-22", "node-1", OUR_ANNOTATION)}
+#define SILENCE   {.how = SCRIPT_SILENT}
 
 static const struct row rows[] = {
+    SAYS("bound", 201, SUCCESS, BIND_DONE, NULL),
+
     /* certain refusals, with the server's own words */
-    {"uid differs", ANSWER(409, OTHER_UID), {0}, BIND_REFUSED, 1, "UID in precondition"},
-    {"deleting", ANSWER(409, DELETING), {0}, BIND_REFUSED, 1, "is being deleted"},
-    {"gated", ANSWER(409, GATED), {0}, BIND_REFUSED, 1, "schedulingGates"},
-    {"gone", ANSWER(404, NOT_FOUND), {0}, BIND_REFUSED, 1, "not found"},
-    {"400", ANSWER(400, FAILURE(400, "BadRequest", "", "the name does not match")), {0}, BIND_REFUSED, 1,
-     "the name does not match"},
-    {"401", ANSWER(401, FAILURE(401, "Unauthorized", "", "Unauthorized")), {0}, BIND_REFUSED, 1,
-     "Unauthorized"},
-    {"403", ANSWER(403, FAILURE(403, "Forbidden", "pods", "pods is forbidden")), {0}, BIND_REFUSED, 1,
-     "is forbidden"},
-    {"405", ANSWER(405, FAILURE(405, "MethodNotAllowed", "", "no POST")), {0}, BIND_REFUSED, 1, "no POST"},
-    {"422", ANSWER(422, FAILURE(422, "Invalid", "pods", "denied by policy")), {0}, BIND_REFUSED, 1,
-     "denied by policy"},
-    {"429", ANSWER(429, "Too many requests, please try again later.\n"), {0}, BIND_REFUSED, 1, "429"},
-
-    /* already assigned: by whom? */
-    {"assigned by us", ANSWER(409, ASSIGNED), ANSWER(200, POD("11-22", "node-1", OUR_ANNOTATION)), BIND_DONE, 2,
-     NULL},
-    {"assigned elsewhere", ANSWER(409, ASSIGNED), ANSWER(200, POD("11-22", "node-2", OUR_ANNOTATION)),
-     BIND_REFUSED, 2, "node-2"},
-    {"assigned here, not by us", ANSWER(409, ASSIGNED), ANSWER(200, POD("11-22", "node-1", "{}")),
-     BIND_REFUSED, 2, "another allocation"},
-    {"another pod by now", ANSWER(409, ASSIGNED), ANSWER(200, POD("33-44", "node-1", OUR_ANNOTATION)),
-     BIND_REFUSED, 2, "gone"},
-    {"gone by now", ANSWER(409, ASSIGNED), ANSWER(404, NOT_FOUND), BIND_REFUSED, 2, "gone"},
-    {"still pending", ANSWER(409, ASSIGNED), ANSWER(200, POD("11-22", "", "")), BIND_UNKNOWN, 2,
-     "already assigned"},
-    {"the read fails", ANSWER(409, ASSIGNED), ANSWER(500, ""), BIND_UNKNOWN, 2, "already assigned"},
-    {"the read is garbage", ANSWER(409, ASSIGNED), ANSWER(200, "{\"kind\":"), BIND_UNKNOWN, 2, NULL},
-    {"404 of somebody on the way", ANSWER(409, ASSIGNED), ANSWER(404, "default backend - 404"), BIND_UNKNOWN, 2,
-     NULL},
-    {"the read is cut", ANSWER(409, ASSIGNED),
-     {.how = SCRIPT_HALF, .body = POD("11-22", "node-1", OUR_ANNOTATION)}, BIND_UNKNOWN, 2, NULL},
-    {"the read is slow", ANSWER(409, ASSIGNED), {.how = SCRIPT_SILENT}, BIND_UNKNOWN, 2, "already assigned"},
-    {"a conflict nobody knows", ANSWER(409, FAILURE(409, "Conflict", "pods", "try again")),
-     ANSWER(200, POD("11-22", "", "")), BIND_UNKNOWN, 2, "try again"},
-
-    /* answers that are not the API server's */
-    {"201 and garbage", ANSWER(201, "<html>"), ANSWER(200, POD("11-22", "", "")), BIND_UNKNOWN, 2, "201"},
-    {"201 and garbage, and it did it", ANSWER(201, "<html>"),
-     ANSWER(200, POD("11-22", "node-1", OUR_ANNOTATION)), BIND_DONE, 2, NULL},
-    {"201 and nothing", ANSWER(201, ""), ANSWER(200, POD("11-22", "", "")), BIND_UNKNOWN, 2, "201"},
-    {"201 and Failure", ANSWER(201, FAILURE(500, "InternalError", "", "two budgets")),
-     ANSWER(200, POD("11-22", "", "")), BIND_UNKNOWN, 2, "two budgets"},
-    {"403 of somebody on the way", ANSWER(403, "blocked"), ANSWER(200, POD("11-22", "node-1", OUR_ANNOTATION)),
-     BIND_DONE, 2, NULL},
-    {"404 page", ANSWER(404, "default backend - 404"), ANSWER(200, POD("11-22", "", "")), BIND_UNKNOWN, 2, NULL},
+    SAYS("uid differs", 409, OTHER_UID, BIND_REFUSED, "UID in precondition"),
+    SAYS("deleting", 409, DELETING, BIND_REFUSED, "is being deleted"),
+    SAYS("gated", 409, GATED, BIND_REFUSED, "schedulingGates"),
+    SAYS("gone", 404, NOT_FOUND, BIND_REFUSED, "not found"),
+    SAYS("400", 400, FAILURE(400, "BadRequest", "", "bad name"), BIND_REFUSED, "bad name"),
+    SAYS("401", 401, FAILURE(401, "Unauthorized", "", "who?"), BIND_REFUSED, "who?"),
+    SAYS("403", 403, FAILURE(403, "Forbidden", "pods", "forbidden"), BIND_REFUSED, "forbidden"),
+    SAYS("405", 405, FAILURE(405, "MethodNotAllowed", "", "no POST"), BIND_REFUSED, "no POST"),
+    SAYS("422", 422, FAILURE(422, "Invalid", "pods", "by policy"), BIND_REFUSED, "by policy"),
+    SAYS("429", 429, "Too many requests, please try again later.\n", BIND_REFUSED, "429"),
 
     /* it may have happened */
-    {"500", ANSWER(500, FAILURE(500, "InternalError", "", "etcd: boom")), {0}, BIND_UNKNOWN, 1, "etcd: boom"},
-    {"502", ANSWER(502, "bad gateway"), {0}, BIND_UNKNOWN, 1, "502"},
-    {"503", ANSWER(503, FAILURE(503, "ServiceUnavailable", "", "later")), {0}, BIND_UNKNOWN, 1, "later"},
-    {"504", ANSWER(504, FAILURE(504, "Timeout", "", "did not complete")), {0}, BIND_UNKNOWN, 1,
-     "did not complete"},
-    {"200", ANSWER(200, SUCCESS), {0}, BIND_UNKNOWN, 1, NULL},
-    {"302", ANSWER(302, ""), {0}, BIND_UNKNOWN, 1, NULL},
-    {"half an answer", {.how = SCRIPT_HALF, .status = 201, .body = SUCCESS}, {0}, BIND_UNKNOWN, 1, NULL},
-    {"closed after the request was read", {.how = SCRIPT_DROP}, {0}, BIND_UNKNOWN, 1, NULL},
-    {"reset after the request was read", {.how = SCRIPT_RESET}, {0}, BIND_UNKNOWN, 1, NULL},
-    {"slower than T + D", {.how = SCRIPT_SILENT}, {0}, BIND_UNKNOWN, 1, NULL},
+    SAYS("500", 500, FAILURE(500, "InternalError", "", "etcd"), BIND_UNKNOWN, "etcd"),
+    SAYS("502", 502, "bad gateway", BIND_UNKNOWN, "502"),
+    SAYS("503", 503, FAILURE(503, "ServiceUnavailable", "", "later"), BIND_UNKNOWN, "later"),
+    SAYS("504", 504, FAILURE(504, "Timeout", "", "too long"), BIND_UNKNOWN, "too long"),
+    SAYS("200", 200, SUCCESS, BIND_UNKNOWN, NULL),
+    SAYS("302", 302, "", BIND_UNKNOWN, NULL),
+    DOES("half an answer", .how = SCRIPT_HALF, .status = 201, .body = SUCCESS),
+    DOES("closed after the request was read", .how = SCRIPT_DROP),
+    DOES("reset after the request was read", .how = SCRIPT_RESET),
+    DOES("slower than T + D", .how = SCRIPT_SILENT),
+
+    /* already assigned: by whom? */
+    ASKS("assigned by us", 409, ASSIGNED, OURS, BIND_DONE, NULL),
+    ASKS("assigned elsewhere", 409, ASSIGNED, ELSEWHERE, BIND_REFUSED, "node-2"),
+    ASKS("assigned here by others", 409, ASSIGNED, NOT_OURS, BIND_REFUSED, "another allocation"),
+    ASKS("another pod by now", 409, ASSIGNED, RECREATED, BIND_REFUSED, "gone"),
+    ASKS("gone by now", 409, ASSIGNED, ANSWER(404, NOT_FOUND), BIND_REFUSED, "gone"),
+    ASKS("still pending", 409, ASSIGNED, PENDING, BIND_UNKNOWN, "already assigned"),
+    ASKS("the read fails", 409, ASSIGNED, ANSWER(500, ""), BIND_UNKNOWN, "already assigned"),
+    ASKS("the read is garbage", 409, ASSIGNED, ANSWER(200, "{\"kind\":"), BIND_UNKNOWN, NULL),
+    ASKS("the read is not the server's", 409, ASSIGNED, ANSWER(404, "404"), BIND_UNKNOWN, NULL),
+    ASKS("the read is cut", 409, ASSIGNED, CUT, BIND_UNKNOWN, NULL),
+    ASKS("the read is slow", 409, ASSIGNED, SILENCE, BIND_UNKNOWN, "already assigned"),
+    ASKS("an unknown conflict", 409, FAILURE(409, "Conflict", "pods", "again"), PENDING,
+         BIND_UNKNOWN, "again"),
+
+    /* answers that are not the API server's */
+    ASKS("201 and garbage", 201, "<html>", PENDING, BIND_UNKNOWN, "201"),
+    ASKS("201 and garbage, and bound", 201, "<html>", OURS, BIND_DONE, NULL),
+    ASKS("201 and nothing", 201, "", PENDING, BIND_UNKNOWN, "201"),
+    ASKS("201 and Failure", 201, FAILURE(500, "InternalError", "", "two"), PENDING, BIND_UNKNOWN,
+         "two"),
+    ASKS("403 of somebody on the way", 403, "blocked", OURS, BIND_DONE, NULL),
+    ASKS("404 of somebody on the way", 404, "default backend", PENDING, BIND_UNKNOWN, NULL),
 };
+/* clang-format on */
 
 static void each_answer_means_one_thing(void **state)
 {
@@ -244,7 +263,8 @@ static void each_answer_means_one_thing(void **state)
         enum bind_outcome outcome = bind_once();
         unsigned requests = script_count(server);
         if (outcome != row->outcome || requests != row->requests)
-            fail_msg("%s: outcome %d after %u requests: %s", row->name, (int)outcome, requests, err.text);
+            fail_msg("%s: outcome %d after %u requests: %s", row->name, (int)outcome, requests,
+                     err.text);
         if (outcome != BIND_DONE && err.code >= 0)
             fail_msg("%s: no error is given", row->name);
         if (row->text != NULL && strstr(err.text, row->text) == NULL)
@@ -280,8 +300,11 @@ static void retry_after_is_obeyed_once_if_it_fits(void **state)
     assert_int_equal(script_count(server), 1);
 
     binder_free(binder);
-    struct binder_options options = {
-        .access = &access, .clients = 1, .bind_timeout_ms = 1500, .fence = &fence};
+    struct binder_options options = {.access = &access,
+                                     .clients = 1,
+                                     .bind_timeout_ms = 1500,
+                                     .delivery_timeout_ms = D_MS,
+                                     .fence = &fence};
     assert_int_equal(binder_new(&options, &binder, NULL), 0);
     port = binder_port(binder);
     acts[1] = acts[0]; /* the second request of all is refused again, the third is not */
@@ -308,7 +331,8 @@ static void reset_before_anything_was_read(void **state)
     (void)state;
     next_act(SCRIPT_ANSWER, 201, SUCCESS);
     script_reset_next(server, 1);
-    /* Whether it was seen before or after the request went out is chance; only the first is certain. */
+    /* Whether it was seen before or after the request went out is chance; only the first is
+     * certain. */
     enum bind_outcome outcome = bind_once();
     assert_int_equal(outcome, err.code == -ECONNREFUSED ? BIND_REFUSED : BIND_UNKNOWN);
     assert_int_equal(script_count(server), 0);
@@ -351,9 +375,10 @@ static void an_answer_to_the_second_send(void **state)
     static const struct row twice[] = {
         {"assigned, by the first one", ANSWER(409, ASSIGNED),
          ANSWER(200, POD("11-22", "node-1", OUR_ANNOTATION)), BIND_DONE, 4, NULL},
-        {"deleting", ANSWER(409, DELETING), ANSWER(200, POD("11-22", "", "")), BIND_UNKNOWN, 4, NULL},
-        {"403", ANSWER(403, FAILURE(403, "Forbidden", "pods", "no")), ANSWER(200, POD("11-22", "", "")),
-         BIND_UNKNOWN, 4, NULL},
+        {"deleting", ANSWER(409, DELETING), ANSWER(200, POD("11-22", "", "")), BIND_UNKNOWN, 4,
+         NULL},
+        {"403", ANSWER(403, FAILURE(403, "Forbidden", "pods", "no")),
+         ANSWER(200, POD("11-22", "", "")), BIND_UNKNOWN, 4, NULL},
         {"429", ANSWER(429, ""), ANSWER(200, POD("11-22", "", "")), BIND_UNKNOWN, 4, NULL},
         {"gone", ANSWER(404, NOT_FOUND), {0}, BIND_REFUSED, 3, NULL},
         {"uid differs", ANSWER(409, OTHER_UID), {0}, BIND_REFUSED, 3, NULL},
@@ -452,7 +477,8 @@ static void pods_are_read(void **state)
     next_act(SCRIPT_ANSWER, 404, "no such page");
     next_act(SCRIPT_ANSWER, 503, "");
     assert_int_equal(port.get_pod(port.self, &pod_id, &mem, &pod, &err), 0);
-    assert_true(str_is(pod.id.uid, "11-22") && str_is(pod.node_name, "node-1") && pod.share_count == 1);
+    assert_true(str_is(pod.id.uid, "11-22") && str_is(pod.node_name, "node-1") &&
+                pod.share_count == 1);
     const char *text = script_text(server, 0);
     assert_ptr_equal(strstr(text, "GET /api/v1/namespaces/team/pods/train-0 HTTP/1.1\r\n"), text);
     assert_int_equal(port.get_pod(port.self, &pod_id, &mem, &pod, &err), -ENOENT);
@@ -467,10 +493,12 @@ static void pods_are_woken(void **state)
     fence_lost(&fence); /* waking binds nothing */
     next_act(SCRIPT_ANSWER, 200, "{}");
     next_act(SCRIPT_ANSWER, 404, NOT_FOUND);
-    next_act(SCRIPT_ANSWER, 422, FAILURE(422, "Invalid", "pods", "metadata.uid: field is immutable"));
+    next_act(SCRIPT_ANSWER, 422,
+             FAILURE(422, "Invalid", "pods", "metadata.uid: field is immutable"));
     assert_int_equal(port.wake_pod(port.self, &pod_id, &err), 0);
     const char *text = script_text(server, 0);
-    assert_ptr_equal(strstr(text, "PATCH /api/v1/namespaces/team/pods/train-0?fieldManager="), text);
+    assert_ptr_equal(strstr(text, "PATCH /api/v1/namespaces/team/pods/train-0?fieldManager="),
+                     text);
     assert_non_null(strstr(text, "\r\nContent-Type: application/merge-patch+json\r\n"));
     assert_non_null(strstr(text, "{\"metadata\":{\"uid\":\"11-22\",\"annotations\":"
                                  "{\"deviceshare.io/woken-at\":\"20"));
@@ -511,7 +539,11 @@ static void as_many_as_clients_run_in_parallel(void **state)
 {
     (void)state;
     binder_free(binder);
-    struct binder_options options = {.access = &access, .clients = 4, .bind_timeout_ms = 3000, .fence = &fence};
+    struct binder_options options = {.access = &access,
+                                     .clients = 4,
+                                     .bind_timeout_ms = 3000,
+                                     .delivery_timeout_ms = D_MS,
+                                     .fence = &fence};
     assert_int_equal(binder_new(&options, &binder, NULL), 0);
     port = binder_port(binder);
     next_act(SCRIPT_ANSWER, 201, SUCCESS)->delay_ms = 100;
@@ -530,7 +562,11 @@ static void the_end_interrupts_who_calls_and_who_waits(void **state)
 {
     (void)state;
     binder_free(binder);
-    struct binder_options options = {.access = &access, .clients = 1, .bind_timeout_ms = 60000, .fence = &fence};
+    struct binder_options options = {.access = &access,
+                                     .clients = 1,
+                                     .bind_timeout_ms = 60000,
+                                     .delivery_timeout_ms = D_MS,
+                                     .fence = &fence};
     assert_int_equal(binder_new(&options, &binder, NULL), 0);
     port = binder_port(binder);
     next_act(SCRIPT_SILENT, 0, "");
@@ -553,7 +589,11 @@ static void the_end_interrupts_who_calls_and_who_waits(void **state)
 static void a_binder_without_memory(void **state)
 {
     (void)state;
-    struct binder_options options = {.access = &access, .clients = 2, .bind_timeout_ms = T_MS, .fence = &fence};
+    struct binder_options options = {.access = &access,
+                                     .clients = 2,
+                                     .bind_timeout_ms = T_MS,
+                                     .delivery_timeout_ms = D_MS,
+                                     .fence = &fence};
     struct binder *made = NULL;
     int rc = -ENOMEM;
     for (long n = 1; rc < 0; n++) {
@@ -564,6 +604,47 @@ static void a_binder_without_memory(void **state)
     }
     binder_free(made);
     binder_free(NULL);
+}
+
+/* The socket of this process that is connected to the server. */
+static int socket_to_server(void)
+{
+    unsigned port_number = 0;
+    assert_int_equal(sscanf(script_url(server), "http://127.0.0.1:%u", &port_number), 1);
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_in peer = {0};
+        socklen_t size = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+            ntohs(peer.sin_port) == port_number)
+            return fd;
+    }
+    fail_msg("no connection to the server");
+    return -1;
+}
+
+/* Bytes that are on their way when a call ends die with it, even if the process does too. */
+static void the_kernel_bounds_the_delivery(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t timeout_ms;
+        unsigned int expected_ms;
+    } cases[] = {{D_MS, D_MS}, {60000, 30000}};
+    for (int i = 0; i < 2; i++) {
+        struct kube_client *client = kube_client_open(&access, cases[i].timeout_ms, &err);
+        struct kube_request request = {.method = "GET", .path = "/", .timeout_ms = 5000};
+        struct kube_response response;
+        struct strbuf body = {0};
+        next_act(SCRIPT_ANSWER, 200, "{}");
+        assert_int_equal(kube_client_send(client, &request, &body, &response, &err), 0);
+        unsigned int ms = 0;
+        socklen_t size = sizeof ms;
+        assert_int_equal(getsockopt(socket_to_server(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &size),
+                         0);
+        assert_int_equal(ms, cases[i].expected_ms);
+        strbuf_done(&body);
+        kube_client_free(client);
+    }
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -587,6 +668,7 @@ int main(void)
         TEST(without_memory_nothing_is_sent),
         TEST(pods_are_read),
         TEST(pods_are_woken),
+        TEST(the_kernel_bounds_the_delivery),
         TEST(as_many_as_clients_run_in_parallel),
         TEST(the_end_interrupts_who_calls_and_who_waits),
         TEST(a_binder_without_memory),
