@@ -29,15 +29,16 @@ struct lease_record {
 };
 
 /* Read one. Texts live in `mem`. -EINVAL with a sentence. */
-int lease_object_decode(struct str body, struct arena *mem, struct lease_record *ret, struct error *err);
+int lease_object_decode(struct str body, struct arena *mem, struct lease_record *ret,
+                        struct error *err);
 
 /* Append a new object. */
 void lease_object_new(struct str ns, struct str name, const struct lease_record *record,
                       struct strbuf *out);
 
-/* Append `original` with the record's values in the place of its own. All else stays as it is, byte for byte:
- * labels, annotations of others, resourceVersion (which makes it a conditional write). -EINVAL when the
- * original is no Lease. */
+/* Append `original` with the record's values in the place of its own. All else stays as it is, byte
+ * for byte: labels, annotations of others, resourceVersion (which makes it a conditional write).
+ * -EINVAL when the original is no Lease. */
 int lease_object_change(struct str original, const struct lease_record *record, struct strbuf *out,
                         struct error *err);
 

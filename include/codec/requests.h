@@ -12,17 +12,18 @@
 #include "core/extender.h"
 #include "core/pod.h"
 
-/* Bodies that go to the API server, and what it says about them. Writers append; a failed strbuf says that
- * memory ended. */
+/* Bodies that go to the API server, and what it says about them. Writers append; a failed strbuf
+ * says that memory ended. */
 
 /* All annotations of one object, keys and values added up, may be so long (apimachinery,
- * TotalAnnotationSizeLimitB). The binding does not check it; every later write of the pod would fail. */
+ * TotalAnnotationSizeLimitB). The binding does not check it; every later write of the pod would
+ * fail. */
 #define ANNOTATION_BYTES_MAX 262144
 
 /* ---- pods/binding ---- */
 
-/* A Binding of `pod` (its uid is the precondition) to `node`, with the annotations of the placement, if it has
- * cards. *ret_annotation_bytes = keys and values of these, added up. */
+/* A Binding of `pod` (its uid is the precondition) to `node`, with the annotations of the
+ * placement, if it has cards. *ret_annotation_bytes = keys and values of these, added up. */
 void request_binding(const struct pod_id *pod, struct str node, const struct placement *placement,
                      struct strbuf *out, uint32_t *ret_annotation_bytes);
 
@@ -35,8 +36,8 @@ enum patch_map { PATCH_LABEL, PATCH_ANNOTATION };
 
 #define PATCH_CONTENT_TYPE "application/merge-patch+json"
 
-/* Set one label or annotation; `value` with data NULL removes it. A `uid` that is not empty is a precondition:
- * it cannot be changed, so the patch of another object is refused. */
+/* Set one label or annotation; `value` with data NULL removes it. A `uid` that is not empty is a
+ * precondition: it cannot be changed, so the patch of another object is refused. */
 void request_patch(struct str uid, enum patch_map map, const char *key, struct str value,
                    struct strbuf *out);
 
@@ -44,7 +45,7 @@ void request_patch(struct str uid, enum patch_map map, const char *key, struct s
 
 struct access_question {
     const char *verb;
-    const char *group;       /* "" = core */
+    const char *group; /* "" = core */
     const char *resource;
     const char *subresource; /* NULL = none */
     const char *ns;          /* NULL = all namespaces, or none */
@@ -59,9 +60,9 @@ int access_review_decode(struct str body, bool *ret_allowed, struct error *err);
 /* ---- Status ---- */
 
 struct status {
-    bool success;            /* status is "Success" */
-    int32_t code;            /* 0 = not given */
-    struct str reason;       /* "Conflict" */
+    bool success;      /* status is "Success" */
+    int32_t code;      /* 0 = not given */
+    struct str reason; /* "Conflict" */
     struct str message;
     struct str details_kind; /* "pods", "pods/binding" */
     struct str cause;        /* reason of the first cause; empty if none */

@@ -10,14 +10,16 @@
 #include "base/error.h"
 
 /*
- * Two writers in time. A uid and a 409 fence one pod, not one card: a binding sent by a process that was
- * killed or deposed may be committed after its successor has read the state and given the card to another
- * pod. So:
- *   (1) a binding is sent only while our lease is sure to outlast T + D, where T is the timeout that the API
- *       server enforces from reception and D bounds delivery and a commit under way;
- *   (2) a new process or leader sends its first binding only after T + D has passed since it began to lead,
- *       and only once its state includes a consistent read that began after that moment; no wait when the
- *       predecessor stopped cleanly and left its mark in the Lease.
+ * Two writers in time. A uid and a 409 fence one pod, not one card: a binding sent by a process
+ * that was killed or deposed may be committed after its successor has read the state and given the
+ * card to another pod. So:
+ *
+ *   (1) a binding is sent only while our lease is sure to outlast T + D, where T is the timeout
+ *       that the API server enforces from reception and D bounds delivery and a commit under way;
+ *   (2) a new process or leader sends its first binding only after T + D has passed since it began
+ *       to lead, and only once its state includes a consistent read that began after that moment;
+ *       no wait when the predecessor stopped cleanly and left its mark in the Lease.
+ *
  * Under these bounds no two processes' bindings overlap.
  */
 struct fence {
@@ -25,11 +27,13 @@ struct fence {
     struct clock clock;
     int64_t bind_ns, delivery_ns; /* T, D */
     bool open;                    /* rule (2) is met */
-    int64_t lease_until_ns;       /* our lease holds at least until then; INT64_MAX without election */
+    /* Our lease holds at least until then; INT64_MIN: none, INT64_MAX: there is no election. */
+    int64_t lease_until_ns;
 };
 
 /* Closed, without a lease. */
 void fence_init(struct fence *fence, struct clock clock, int64_t bind_ms, int64_t delivery_ms);
+
 /* After every thread that used it. */
 void fence_done(struct fence *fence);
 

@@ -5,12 +5,13 @@
 #include "base/strbuf.h"
 #include "kube/client.h"
 
-/* Ask by SelfSubjectAccessReview for each right that the daemon needs (one table row each: list and watch of
- * nodes, devices and pods, get pods, create pods/binding, patch pods if waking is on, leases in our namespace if
- * electing, patch of our own pod). Missing ones are appended to `missing`, "verb resource.group" joined by
- * ", ". 0, or negative when the API server could not be asked. */
+/* Ask by SelfSubjectAccessReview for each right that the daemon needs (one table row each: list and
+ * watch of nodes, devices and pods, get pods, create pods/binding, patch pods if waking is on,
+ * leases in our namespace if electing, list and patch of our own pods). Missing ones are appended
+ * to `missing`, "verb resource.group" joined by ", ". 0, or negative when the API server could not
+ * be asked: -EPERM when it does not even let us ask. */
 struct rights_wanted {
-    const char *ns;     /* our own namespace */
+    const char *ns; /* our own namespace */
     bool wake, elect, label_own_pod;
 };
 int rights_check(struct kube_client *client, const struct rights_wanted *wanted,

@@ -60,15 +60,13 @@ static int decode_metadata(const struct reader_field *metadata, struct arena *me
     return rc < 0 ? reader_at(err, "%s", metadata->name) : 0;
 }
 
-static int decode_spec(const struct reader_field *spec, struct arena *mem, struct lease_record *record,
-                       struct error *err)
+static int decode_spec(const struct reader_field *spec, struct arena *mem,
+                       struct lease_record *record, struct error *err)
 {
     enum { HOLDER, DURATION, ACQUIRED, RENEWED, TRANSITIONS };
     struct reader_field fields[] = {
-        [HOLDER] = {.name = "holderIdentity"},
-        [DURATION] = {.name = "leaseDurationSeconds"},
-        [ACQUIRED] = {.name = "acquireTime"},
-        [RENEWED] = {.name = "renewTime"},
+        [HOLDER] = {.name = "holderIdentity"},        [DURATION] = {.name = "leaseDurationSeconds"},
+        [ACQUIRED] = {.name = "acquireTime"},         [RENEWED] = {.name = "renewTime"},
         [TRANSITIONS] = {.name = "leaseTransitions"},
     };
     int rc = reader_field_object(spec, READER_FIELDS(fields), err);
@@ -82,11 +80,13 @@ static int decode_spec(const struct reader_field *spec, struct arena *mem, struc
     if (rc == 0)
         rc = reader_field_string(&fields[RENEWED], mem, &record->renewed, err);
     if (rc == 0)
-        rc = reader_field_int(&fields[TRANSITIONS], INT32_MIN, INT32_MAX, &record->transitions, err);
+        rc =
+            reader_field_int(&fields[TRANSITIONS], INT32_MIN, INT32_MAX, &record->transitions, err);
     return rc < 0 ? reader_at(err, "%s", spec->name) : 0;
 }
 
-int lease_object_decode(struct str body, struct arena *mem, struct lease_record *ret, struct error *err)
+int lease_object_decode(struct str body, struct arena *mem, struct lease_record *ret,
+                        struct error *err)
 {
     enum { METADATA, SPEC };
     struct reader_field fields[] = {[METADATA] = {.name = "metadata"}, [SPEC] = {.name = "spec"}};
@@ -212,7 +212,8 @@ void lease_object_new(struct str ns, struct str name, const struct lease_record 
 static int find_object(struct str object, const char *name, struct str *ret, struct error *err)
 {
     *ret = (struct str){0};
-    if (object.data == NULL || !reader_find(object, name, ret) || reader_type(*ret) == READER_OBJECT)
+    if (object.data == NULL || !reader_find(object, name, ret) ||
+        reader_type(*ret) == READER_OBJECT)
         return 0;
     reader_bad(err, "must be an object");
     reader_at(err, "%s", name);

@@ -106,7 +106,7 @@ static int decode_containers(const struct reader_field *init, const struct reade
     return rc;
 }
 
-/* Keys and values added up. A value that is no text is none that an API server would have stored. */
+/* Keys and values added up. A value that is no text is none that an API server has stored. */
 static uint32_t count_annotation_bytes(struct str annotations)
 {
     struct reader_iter iter = reader_iterate(annotations);

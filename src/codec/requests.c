@@ -17,7 +17,8 @@ static void write_member(const char *name, struct str value, struct strbuf *out)
 
 /* ---- pods/binding ---- */
 
-static void write_annotation(const char *key, void (*format)(const struct placement *, struct strbuf *),
+static void write_annotation(const char *key,
+                             void (*format)(const struct placement *, struct strbuf *),
                              const struct placement *placement, struct strbuf *out,
                              uint32_t *total_bytes)
 {
@@ -46,7 +47,8 @@ void request_binding(const struct pod_id *pod, struct str node, const struct pla
     write_member("uid", pod->uid, out);
     if (placement->count > 0) {
         strbuf_puts(out, ",\"annotations\":{");
-        write_annotation(ANNOTATION_DEVICE_ALLOCATED, annotation_format, placement, out, &total_bytes);
+        write_annotation(ANNOTATION_DEVICE_ALLOCATED, annotation_format, placement, out,
+                         &total_bytes);
         write_annotation(ANNOTATION_VISIBLE_DEVICES, annotation_format_visible, placement, out,
                          &total_bytes);
         strbuf_putc(out, '}');
@@ -89,8 +91,9 @@ static void write_optional(const char *name, const char *value, struct strbuf *o
 
 void request_access_review(const struct access_question *question, struct strbuf *out)
 {
-    strbuf_puts(out, "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SelfSubjectAccessReview\","
-                     "\"spec\":{\"resourceAttributes\":{");
+    strbuf_puts(out,
+                "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SelfSubjectAccessReview\","
+                "\"spec\":{\"resourceAttributes\":{");
     write_member("verb", str_from(question->verb), out);
     write_optional("group", question->group, out);
     write_optional("resource", question->resource, out);
@@ -157,8 +160,8 @@ static int decode_cause(const struct reader_field *causes, struct arena *mem, st
     return rc < 0 ? reader_at(err, "%s[0]", causes->name) : 0;
 }
 
-static int decode_details(const struct reader_field *details, struct arena *mem, struct status *status,
-                          struct error *err)
+static int decode_details(const struct reader_field *details, struct arena *mem,
+                          struct status *status, struct error *err)
 {
     enum { KIND, CAUSES };
     struct reader_field fields[] = {[KIND] = {.name = "kind"}, [CAUSES] = {.name = "causes"}};

@@ -40,9 +40,9 @@ void fence_done(struct fence *fence)
 }
 
 /* INT64_MAX says "never ends": a sum must not come to mean that. */
-void fence_renewed(struct fence *fence, int64_t sent_ns, int64_t duration_ms)
+void fence_renewed(struct fence *fence, int64_t sent_ns, int64_t duration_ns)
 {
-    int64_t until_ns = add_ns(sent_ns, ms_to_ns(duration_ms));
+    int64_t until_ns = add_ns(sent_ns, duration_ns);
     if (until_ns == INT64_MAX)
         until_ns--;
     pthread_mutex_lock(&fence->mutex);
@@ -81,7 +81,8 @@ static const char *reason_locked(struct fence *fence)
         return "bindings of a process before this one may still arrive";
     if (fence->lease_until_ns == INT64_MAX)
         return NULL;
-    int64_t latest_ns = add_ns(add_ns(clock_now_ns(&fence->clock), fence->bind_ns), fence->delivery_ns);
+    int64_t latest_ns =
+        add_ns(add_ns(clock_now_ns(&fence->clock), fence->bind_ns), fence->delivery_ns);
     if (latest_ns >= fence->lease_until_ns)
         return "the lease may end before the binding does";
     return NULL;

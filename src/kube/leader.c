@@ -12,13 +12,13 @@
 #include <time.h>
 
 #define CONSISTENT_READ_MS 120000
-#define TROUBLE_TEXT_MAX 200
+#define TROUBLE_TEXT_MAX   200
 
 enum step { STEP_LABELS, STEP_WAIT, STEP_READ, STEP_DONE };
 
 struct leader {
     struct leader_options options;
-    struct lease *lease; /* NULL without election */
+    struct lease *lease;        /* NULL without election */
     struct kube_client *client; /* NULL when there is no label */
     pthread_t thread;
 
@@ -79,7 +79,8 @@ static bool is_over_locked(const struct leader *leader, uint64_t term)
     return leader->stopping || leader->term != term;
 }
 
-/* Until the time comes or the term is over. The clock may be a test's: it is looked at again now and then. */
+/* Until the time comes or the term is over. The clock may be a test's: it is looked at again now
+ * and then. */
 static void wait_locked(struct leader *leader, uint64_t term, int64_t until_ns)
 {
     for (;;) {
@@ -118,7 +119,8 @@ static int set_labels(struct leader *leader, bool leads, struct error *err)
     const struct own_pod *own = &leader->options.own;
     if (leader->client == NULL)
         return 0;
-    int rc = leads ? unless_hopeless(leader, own_pod_clear_others(leader->client, own, err), err) : 0;
+    int rc =
+        leads ? unless_hopeless(leader, own_pod_clear_others(leader->client, own, err), err) : 0;
     if (rc == 0)
         rc = unless_hopeless(leader, own_pod_set_leader(leader->client, own, leads, err), err);
     return rc;
@@ -153,7 +155,8 @@ static void note_failure_locked(struct leader *leader, uint64_t term, const stru
 static void open_locked(struct leader *leader)
 {
     fence_open(leader->options.fence);
-    log_info(0, "Bindings may go out", LOG_INT("afterMs", (now_ns(leader) - leader->began_ns) / 1000000),
+    log_info(0, "Bindings may go out",
+             LOG_INT("afterMs", (now_ns(leader) - leader->began_ns) / 1000000),
              LOG_TEXT("predecessor", leader->clean ? "stopped cleanly" : "waited for"));
 }
 
@@ -239,7 +242,8 @@ static int open_client(struct leader *leader, struct error *err)
     struct error why = {.code = -ENOMEM, .text = "out of memory"};
     if (leader->options.own.name == NULL)
         return 0;
-    leader->client = kube_client_open(leader->options.access, leader->options.call_timeout_ms, &why);
+    leader->client =
+        kube_client_open(leader->options.access, leader->options.call_timeout_ms, &why);
     return leader->client != NULL ? 0 : error_set(err, why.code, "%s", why.text);
 }
 

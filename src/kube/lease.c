@@ -13,9 +13,9 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define HOLDER_TEXT_MAX 256
+#define HOLDER_TEXT_MAX    256
 #define RELEASE_TIMEOUT_MS 2000
-#define JITTER 1.2
+#define JITTER             1.2
 
 /* The Lease as it was read or written last. */
 struct sight {
@@ -38,10 +38,10 @@ struct lease {
     /* the thread's own */
     struct kube_client *client;
     struct sight seen;
-    int64_t changed_ns;               /* when the record was last seen to change */
-    int64_t renewed_ns;               /* when our last request that succeeded began */
+    int64_t changed_ns;                /* when the record was last seen to change */
+    int64_t renewed_ns;                /* when our last request that succeeded began */
     char last_holder[HOLDER_TEXT_MAX]; /* whom we saw last, before it was released */
-    bool in_trouble;                  /* a failure was logged since the last success */
+    bool in_trouble;                   /* a failure was logged since the last success */
 };
 
 static int64_t now_ns(const struct lease *lease)
@@ -101,8 +101,8 @@ static void copy_text(char to[HOLDER_TEXT_MAX], struct str text)
     snprintf(to, HOLDER_TEXT_MAX, "%.*s", STR_ARG(text));
 }
 
-/* Take over an object that an answer brought. The time is that after the answer: its holder's own count began
- * before. */
+/* Take over an object that an answer brought. The time is that after the answer: its holder's own
+ * count began before. */
 static int see(struct lease *lease, struct strbuf *answer, struct error *err)
 {
     struct sight sight = {.json = *answer};
@@ -158,10 +158,10 @@ static int64_t request_timeout_ms(const struct lease *lease)
     return timeout_ms > 0 ? timeout_ms : 1;
 }
 
-/* One request whose good answer is the Lease. 0 it was, and was seen; or negative: -ENOENT, -EEXIST for a
- * conflict, another failure. */
-static int ask(struct lease *lease, struct kube_client *client, const char *method, const char *path,
-               const struct strbuf *body, struct error *err)
+/* One request whose good answer is the Lease. 0 it was, and was seen; or negative: -ENOENT, -EEXIST
+ * for a conflict, another failure. */
+static int ask(struct lease *lease, struct kube_client *client, const char *method,
+               const char *path, const struct strbuf *body, struct error *err)
 {
     struct kube_request request = {
         .method = method, .path = path, .timeout_ms = request_timeout_ms(lease)};
@@ -223,7 +223,7 @@ static int hold(struct lease *lease, struct error *err)
     if (rc < 0)
         return rc;
     lease->renewed_ns = sent_ns;
-    fence_renewed(lease->options.fence, sent_ns, lease->options.duration_ms);
+    fence_renewed(lease->options.fence, sent_ns, lease->options.duration_ms * 1000000);
     return 0;
 }
 
@@ -295,7 +295,8 @@ static void end(struct lease *lease)
 static void note_trouble(struct lease *lease, enum round round, const struct error *err)
 {
     if (round == ROUND_FAILED && !lease->in_trouble && !is_stopping(lease))
-        log_warning(lease->leading ? "Lease not renewed, trying on" : "Lease not acquired, trying on",
+        log_warning(lease->leading ? "Lease not renewed, trying on"
+                                   : "Lease not acquired, trying on",
                     LOG_TEXT("lease", lease->options.name), LOG_TEXT("err", err->text));
     lease->in_trouble = round == ROUND_FAILED;
 }
@@ -420,8 +421,8 @@ bool lease_holder(struct lease *lease, char *out, size_t size)
     return leading;
 }
 
-/* Give the Lease away with our mark. The thread's client was interrupted, perhaps in the middle of a renewal
- * that the server has taken, so a conflict is worth a second look. */
+/* Give the Lease away with our mark. The thread's client was interrupted, perhaps in the middle of
+ * a renewal that the server has taken, so a conflict is worth a second look. */
 static int release(struct lease *lease, struct error *err)
 {
     struct kube_client *client = kube_client_open(lease->options.access, RELEASE_TIMEOUT_MS, err);

@@ -25,7 +25,8 @@ static int patch_label(struct kube_client *client, const char *ns, struct str na
     struct strbuf path = {0}, body = {0}, answer = {0};
     struct kube_response response;
     strbuf_printf(&path, "/api/v1/namespaces/%s/pods/%.*s", ns, STR_ARG(name));
-    request_patch(uid, PATCH_LABEL, OWN_POD_LEADER_LABEL, leader ? STR("true") : (struct str){0}, &body);
+    request_patch(uid, PATCH_LABEL, OWN_POD_LEADER_LABEL, leader ? STR("true") : (struct str){0},
+                  &body);
     int rc = 0;
     if (path.failed || body.failed) {
         rc = error_set(err, -ENOMEM, "out of memory");
@@ -58,8 +59,9 @@ static int list_leaders(struct kube_client *client, const char *ns, struct strbu
         return error_set(err, -EINVAL, "not the name of a namespace: \"%s\"", ns);
     struct strbuf path = {0};
     strbuf_printf(&path, "/api/v1/namespaces/%s/pods?labelSelector=%s", ns, SELECTOR);
-    int rc = path.failed ? error_set(err, -ENOMEM, "out of memory")
-                         : kube_client_call(client, "GET", path.data, (struct str){0}, ret_json, err);
+    int rc = path.failed
+                 ? error_set(err, -ENOMEM, "out of memory")
+                 : kube_client_call(client, "GET", path.data, (struct str){0}, ret_json, err);
     if (rc > 0)
         rc = rc == 200 ? 0 : http_error(path.data, rc, err);
     strbuf_done(&path);

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define REQUESTS_MAX 512
-#define CONNECTIONS_MAX 256
+#define REQUESTS_MAX      512
+#define CONNECTIONS_MAX   256
 #define REQUEST_BYTES_MAX (512 * 1024)
 
 struct connection {
@@ -223,8 +223,8 @@ static void *accept_all(void *self)
 
 /* ---- life ---- */
 
-struct script_server *script_start(struct script_act (*act)(void *self, const struct script_request *request),
-                                   void *self)
+struct script_server *
+script_start(struct script_act (*act)(void *self, const struct script_request *request), void *self)
 {
     struct script_server *server = calloc(1, sizeof *server);
     check(server != NULL, "calloc");
@@ -237,7 +237,8 @@ struct script_server *script_start(struct script_act (*act)(void *self, const st
     check(bind(server->listen_fd, (struct sockaddr *)&address, size) == 0, "bind");
     check(listen(server->listen_fd, 64) == 0, "listen");
     check(getsockname(server->listen_fd, (struct sockaddr *)&address, &size) == 0, "getsockname");
-    snprintf(server->url, sizeof server->url, "http://127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
+    snprintf(server->url, sizeof server->url, "http://127.0.0.1:%u",
+             (unsigned)ntohs(address.sin_port));
     check(pthread_create(&server->thread, NULL, accept_all, server) == 0, "thread");
     return server;
 }

@@ -2,7 +2,8 @@
 #ifndef SUPPORT_SCRIPT_SERVER_H
 #define SUPPORT_SCRIPT_SERVER_H
 
-/* An HTTP/1.1 server on loopback that does what a test says, misdeeds included. A thread each connection. */
+/* An HTTP/1.1 server on loopback that does what a test says, misdeeds included. A thread each
+ * connection. */
 struct script_server;
 
 enum script_how {
@@ -28,7 +29,8 @@ struct script_request {
 };
 
 /* `act` is called for each request, one at a time; it decides what happens. */
-struct script_server *script_start(struct script_act (*act)(void *self, const struct script_request *request),
+struct script_server *script_start(struct script_act (*act)(void *self,
+                                                            const struct script_request *request),
                                    void *self);
 
 /* "http://127.0.0.1:PORT" */

@@ -35,7 +35,8 @@ static int teardown(void **state)
     "\"annotations\":{\"deviceshare.io/clean-stop\":\"a_1\",\"team\":\"\\u0041 \\\"b\\\"\"},"      \
     "\"managedFields\":[{\"manager\":\"m\"}]},"                                                    \
     "\"spec\":{\"holderIdentity\":\"a_1\",\"leaseDurationSeconds\":15,"                            \
-    "\"acquireTime\":\"2026-11-29T12:00:10.000000Z\",\"renewTime\":\"2026-11-29T12:00:12.123456Z\"," \
+    "\"acquireTime\":\"2026-11-29T12:00:10.000000Z\",\"renewTime\":\"2026-11-29T12:00:12."         \
+    "123456Z\","                                                                                   \
     "\"leaseTransitions\":3,\"strategy\":\"OldestEmulationVersion\"}}"
 
 static void decodes_a_stored_one(void **state)
@@ -50,8 +51,10 @@ static void decodes_a_stored_one(void **state)
     assert_true(str_is(record.acquired, "2026-11-29T12:00:10.000000Z"));
     assert_true(str_is(record.renewed, "2026-11-29T12:00:12.123456Z"));
     assert_true(str_is(record.clean_stop, "a_1"));
-    assert_int_equal(lease_object_decode(STR("{\"kind\":\"Lease\",\"spec\":{\"holderIdentity\":null}}"), &mem,
-                                         &record, &err), 0);
+    assert_int_equal(
+        lease_object_decode(STR("{\"kind\":\"Lease\",\"spec\":{\"holderIdentity\":null}}"), &mem,
+                            &record, &err),
+        0);
     assert_int_equal(record.holder.len, 0);
     assert_int_equal(record.clean_stop.len, 0);
 }
@@ -60,7 +63,11 @@ static void refuses_what_is_none(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "", "[]", "{}", "{\"kind\":\"Pod\"}", "{\"kind\":\"Lease\",\"spec\":[]}",
+        "",
+        "[]",
+        "{}",
+        "{\"kind\":\"Pod\"}",
+        "{\"kind\":\"Lease\",\"spec\":[]}",
         "{\"kind\":\"Lease\",\"spec\":{\"leaseDurationSeconds\":1.5}}",
         "{\"kind\":\"Lease\",\"spec\":{\"leaseTransitions\":4294967296}}",
         "{\"kind\":\"Lease\",\"metadata\":{\"annotations\":{\"deviceshare.io/clean-stop\":1}}}",
@@ -73,9 +80,12 @@ static void refuses_what_is_none(void **state)
     }
     struct strbuf out = {0};
     struct lease_record record = {0};
-    assert_int_equal(lease_object_change(STR("{\"kind\":\"Lease\",\"spec\":7}"), &record, &out, NULL), -EINVAL);
-    assert_int_equal(lease_object_change(STR("{\"kind\":\"Lease\",\"metadata\":{\"annotations\":7}}"), &record,
-                                         &out, NULL), -EINVAL);
+    assert_int_equal(
+        lease_object_change(STR("{\"kind\":\"Lease\",\"spec\":7}"), &record, &out, NULL), -EINVAL);
+    assert_int_equal(
+        lease_object_change(STR("{\"kind\":\"Lease\",\"metadata\":{\"annotations\":7}}"), &record,
+                            &out, NULL),
+        -EINVAL);
     assert_int_equal(out.len, 0);
 }
 
@@ -92,7 +102,8 @@ static void a_change_touches_only_the_record(void **state)
     assert_int_equal(lease_object_change(STR(STORED), &record, &out, &err), 0);
     assert_string_equal(
         out.data,
-        "{\"kind\":\"Lease\",\"apiVersion\":\"coordination.k8s.io/v1\",\"metadata\":{\"name\":\"x\","
+        "{\"kind\":\"Lease\",\"apiVersion\":\"coordination.k8s.io/"
+        "v1\",\"metadata\":{\"name\":\"x\","
         "\"namespace\":\"ns\",\"uid\":\"1-2\",\"resourceVersion\":\"77\","
         "\"managedFields\":[{\"manager\":\"m\"}],\"annotations\":{\"team\":\"\\u0041 \\\"b\\\"\"}},"
         "\"spec\":{\"strategy\":\"OldestEmulationVersion\",\"holderIdentity\":\"b_2\","
@@ -102,8 +113,10 @@ static void a_change_touches_only_the_record(void **state)
     record.clean_stop = STR("b_2"); /* and what was written reads as what was meant */
     struct strbuf again = {0};
     struct lease_record read;
-    assert_int_equal(lease_object_change((struct str){out.data, out.len}, &record, &again, &err), 0);
-    assert_int_equal(lease_object_decode((struct str){again.data, again.len}, &mem, &read, &err), 0);
+    assert_int_equal(lease_object_change((struct str){out.data, out.len}, &record, &again, &err),
+                     0);
+    assert_int_equal(lease_object_decode((struct str){again.data, again.len}, &mem, &read, &err),
+                     0);
     assert_true(str_is(read.clean_stop, "b_2") && str_is(read.holder, "b_2"));
     assert_non_null(strstr(again.data, "\"team\""));
     strbuf_done(&again);
@@ -113,14 +126,15 @@ static void a_change_touches_only_the_record(void **state)
 static void a_new_one(void **state)
 {
     (void)state;
-    struct lease_record record = {.holder = STR("a"), .duration_s = 15, .acquired = STR("T"), .renewed = STR("T")};
+    struct lease_record record = {
+        .holder = STR("a"), .duration_s = 15, .acquired = STR("T"), .renewed = STR("T")};
     struct strbuf out = {0};
     lease_object_new(STR("ns"), STR("x"), &record, &out);
-    assert_string_equal(out.data,
-                        "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":"
-                        "{\"namespace\":\"ns\",\"name\":\"x\"},\"spec\":{\"holderIdentity\":\"a\","
-                        "\"leaseDurationSeconds\":15,\"acquireTime\":\"T\",\"renewTime\":\"T\","
-                        "\"leaseTransitions\":0}}");
+    assert_string_equal(
+        out.data, "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":"
+                  "{\"namespace\":\"ns\",\"name\":\"x\"},\"spec\":{\"holderIdentity\":\"a\","
+                  "\"leaseDurationSeconds\":15,\"acquireTime\":\"T\",\"renewTime\":\"T\","
+                  "\"leaseTransitions\":0}}");
     strbuf_done(&out);
 }
 
@@ -155,8 +169,12 @@ static void times_have_six_digits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(decodes_a_stored_one), TEST(refuses_what_is_none), TEST(a_change_touches_only_the_record),
-        TEST(a_new_one),            TEST(change_without_memory), TEST(times_have_six_digits),
+        TEST(decodes_a_stored_one),
+        TEST(refuses_what_is_none),
+        TEST(a_change_touches_only_the_record),
+        TEST(a_new_one),
+        TEST(change_without_memory),
+        TEST(times_have_six_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,12 +36,12 @@ static void both_rules_must_be_met(void **state)
     assert_false(fence_may_send(&fence));
     fence_open(&fence);
     assert_false(fence_may_send(&fence)); /* no lease */
-    fence_renewed(&fence, now_ns, 15000);
+    fence_renewed(&fence, now_ns, 15 * SECOND);
     assert_true(fence_may_send(&fence));
     assert_null(fence_reason(&fence));
     fence_lost(&fence);
     assert_false(fence_may_send(&fence));
-    fence_renewed(&fence, now_ns, 15000);
+    fence_renewed(&fence, now_ns, 15 * SECOND);
     assert_false(fence_may_send(&fence)); /* a new term has its own rule (2) */
     assert_non_null(strstr(fence_reason(&fence), "before this one"));
     fence_open(&fence);
@@ -55,13 +55,13 @@ static void a_binding_must_end_before_the_lease(void **state)
     struct fence fence;
     fence_init(&fence, test_clock, 5000, 2000);
     fence_open(&fence);
-    fence_renewed(&fence, 100 * SECOND, 15000); /* until 115; T + D = 7 */
+    fence_renewed(&fence, 100 * SECOND, 15 * SECOND); /* until 115; T + D = 7 */
     now_ns = 108 * SECOND - 1;
     assert_true(fence_may_send(&fence));
     now_ns = 108 * SECOND; /* it could be committed at 115, when the next one may take the lease */
     assert_false(fence_may_send(&fence));
     assert_non_null(strstr(fence_reason(&fence), "lease may end"));
-    fence_renewed(&fence, 107 * SECOND, 15000);
+    fence_renewed(&fence, 107 * SECOND, 15 * SECOND);
     assert_true(fence_may_send(&fence));
     now_ns = 200 * SECOND;
     assert_false(fence_may_send(&fence));
@@ -91,7 +91,7 @@ static void extreme_times_do_not_wrap(void **state)
     fence_init(&fence, test_clock, INT64_MAX, INT64_MAX);
     fence_open(&fence);
     now_ns = 1;
-    fence_renewed(&fence, 1, 15000);
+    fence_renewed(&fence, 1, 15 * SECOND);
     assert_false(fence_may_send(&fence));
     fence_renewed(&fence, INT64_MAX, INT64_MAX); /* far away, but an end */
     assert_false(fence_may_send(&fence));
@@ -99,7 +99,7 @@ static void extreme_times_do_not_wrap(void **state)
 
     fence_init(&fence, test_clock, 5000, 2000);
     fence_open(&fence);
-    fence_renewed(&fence, INT64_MAX - SECOND, 15000);
+    fence_renewed(&fence, INT64_MAX - SECOND, 15 * SECOND);
     now_ns = INT64_MAX - SECOND;
     assert_false(fence_may_send(&fence));
     now_ns = INT64_MIN + 1;
@@ -111,10 +111,10 @@ static void extreme_times_do_not_wrap(void **state)
 
 /* ---- property: no binding of a predecessor is committed behind its successor's back ---- */
 
-#define STEP (SECOND / 10)
-#define BIND (5 * SECOND)
+#define STEP     (SECOND / 10)
+#define BIND     (5 * SECOND)
 #define DELIVERY (2 * SECOND)
-#define LEASE (15 * SECOND)
+#define LEASE    (15 * SECOND)
 
 /* Which of the rules are kept in a simulation. */
 struct rules {
@@ -133,12 +133,12 @@ struct world {
     struct rng *rng;
     struct rules rules;
     enum handover handover;
-    int64_t break_ns;         /* when the first process is cut off, killed or stops */
-    int64_t last_commit_ns;   /* of the first process's bindings */
-    int64_t record_ns;        /* when the Lease was last written, by whomever */
+    int64_t break_ns;       /* when the first process is cut off, killed or stops */
+    int64_t last_commit_ns; /* of the first process's bindings */
+    int64_t record_ns;      /* when the Lease was last written, by whomever */
     struct fence first, second;
-    int64_t began_ns;         /* of the second; INT64_MAX: not yet */
-    int64_t read_ns;          /* when its state was read */
+    int64_t began_ns; /* of the second; INT64_MAX: not yet */
+    int64_t read_ns;  /* when its state was read */
     bool opened;
 };
 
@@ -166,7 +166,7 @@ static void renew(struct world *world)
     if (commit_ns > world->record_ns)
         world->record_ns = commit_ns;
     if (rng_below(world->rng, 8) != 0) /* else the answer is lost */
-        fence_renewed(&world->first, sent_ns, LEASE / 1000000);
+        fence_renewed(&world->first, sent_ns, LEASE);
 }
 
 static void first_acts(struct world *world)
@@ -185,7 +185,8 @@ static void first_acts(struct world *world)
 static int64_t successor_begins(struct world *world)
 {
     switch (world->handover) {
-    case CUT_OFF: /* it has seen the record unchanged for long enough; when it looked first is chance */
+    case CUT_OFF: /* it has seen the record unchanged for long enough; when it looked first is
+                     chance */
         return world->record_ns + LEASE + any_time(world->rng, 2 * SECOND);
     case KILLED:
         return world->break_ns + any_time(world->rng, SECOND);
@@ -203,12 +204,13 @@ static void second_acts(struct world *world)
     if (now_ns < world->began_ns + wait_ns)
         return;
     world->read_ns = now_ns;
-    fence_renewed(&world->second, now_ns, LEASE / 1000000);
+    fence_renewed(&world->second, now_ns, LEASE);
     fence_open(&world->second);
     world->opened = true;
 }
 
-/* One handover; whether a binding of the first process came after the second one had read the state. */
+/* One handover; whether a binding of the first process came after the second one had read the
+ * state. */
 static bool goes_wrong(struct rng *rng, struct rules rules)
 {
     struct world world = {.rng = rng, .rules = rules, .handover = (enum handover)rng_below(rng, 3)};
@@ -216,7 +218,7 @@ static bool goes_wrong(struct rng *rng, struct rules rules)
     now_ns = 0;
     fence_init(&world.first, test_clock, BIND / 1000000, DELIVERY / 1000000);
     fence_init(&world.second, test_clock, BIND / 1000000, DELIVERY / 1000000);
-    fence_renewed(&world.first, now_ns, LEASE / 1000000);
+    fence_renewed(&world.first, now_ns, LEASE);
     fence_open(&world.first);
 
     for (; now_ns < world.break_ns; now_ns += STEP)

@@ -20,7 +20,7 @@
 
 #define T_MS 60
 #define D_MS 40
-#define MS INT64_C(1000000)
+#define MS   INT64_C(1000000)
 
 static void pause_ms(long ms)
 {
@@ -40,8 +40,8 @@ static int64_t read_clock(void *self)
 /* ---- an API server with Pods of ours, and a Lease that is always granted ---- */
 
 static struct {
-    atomic_int label_status;  /* of every call about labels; 0 = fine */
-    atomic_int lease_status;  /* of every call about the Lease; 0 = fine */
+    atomic_int label_status; /* of every call about labels; 0 = fine */
+    atomic_int lease_status; /* of every call about the Lease; 0 = fine */
     atomic_bool labels_hang;
     atomic_bool other_leader; /* another Pod has the label */
     atomic_bool released;     /* the Lease was released with a mark */
@@ -51,9 +51,9 @@ static struct {
 
 static struct script_act lease_act(const struct script_request *request)
 {
-    static const char released[] =
-        "{\"kind\":\"Lease\",\"metadata\":{\"annotations\":{\"deviceshare.io/clean-stop\":\"before\"}},"
-        "\"spec\":{\"holderIdentity\":\"\",\"leaseDurationSeconds\":1}}";
+    static const char released[] = "{\"kind\":\"Lease\",\"metadata\":{\"annotations\":{"
+                                   "\"deviceshare.io/clean-stop\":\"before\"}},"
+                                   "\"spec\":{\"holderIdentity\":\"\",\"leaseDurationSeconds\":1}}";
     if (atomic_load(&api.lease_status) != 0)
         return (struct script_act){.status = atomic_load(&api.lease_status)};
     if (strcmp(request->method, "GET") == 0)
@@ -89,9 +89,9 @@ static struct script_act act(void *self, const struct script_request *request)
 
 static struct {
     atomic_int reads;
-    atomic_int fail;        /* so many reads fail */
-    atomic_bool hang;       /* until cancelled */
-    atomic_bool deaf;       /* and do not listen to that, but to `hang` alone */
+    atomic_int fail;  /* so many reads fail */
+    atomic_bool hang; /* until cancelled */
+    atomic_bool deaf; /* and do not listen to that, but to `hang` alone */
     atomic_bool cancelled;
     atomic_int_least64_t began_ns; /* of the last one */
     atomic_bool labelled_before, open_before;
@@ -354,8 +354,8 @@ static void losing_it_while_reading_cancels_the_read(void **state)
     assert_int_equal(atomic_load(&reads.reads), 2);
 }
 
-/* The read of a term that ended comes back well when the next term has begun: that one takes all its own
- * steps. */
+/* The read of a term that ended comes back well when the next term has begun: that one takes all
+ * its own steps. */
 static void a_read_of_the_last_term_is_worth_nothing(void **state)
 {
     (void)state;
@@ -380,11 +380,10 @@ static void a_lease_about_to_end_shows(void **state)
     (void)state;
     start(true);
     WAIT_FOR(is_open());
-    fence_renewed(&fence, read_clock(NULL) - 15000 * MS, 15000);
     char text[512];
     atomic_store(&api.lease_status, 500);
     pause_ms(20);
-    fence_renewed(&fence, read_clock(NULL), T_MS);
+    fence_renewed(&fence, read_clock(NULL), T_MS * MS);
     assert_false(leader_status(leader, text, sizeof text));
     assert_string_equal(text, "leads; no binding now: the lease may end before the binding does");
 }

@@ -21,7 +21,7 @@
 #include "script_server.h"
 
 #define SECOND INT64_C(1000000000)
-#define US "us_1"
+#define US     "us_1"
 
 /* ---- a clock of our own ---- */
 
@@ -108,7 +108,8 @@ static struct script_act handle(const struct script_request *request)
         api.gets++;
     else
         api.writes++;
-    bool troubled = api.trouble.status != 0 || api.trouble.how != SCRIPT_ANSWER || api.trouble.body != NULL;
+    bool troubled =
+        api.trouble.status != 0 || api.trouble.how != SCRIPT_ANSWER || api.trouble.body != NULL;
     if (troubled && (is_get ? !api.reads_well : !api.takes_it))
         return api.trouble;
     if (is_get && api.stored == NULL)
@@ -133,19 +134,20 @@ static struct script_act act(void *self, const struct script_request *request)
 static void store_lease(const char *holder, int transitions, const char *renewed, const char *mark)
 {
     char text[2048];
-    snprintf(text, sizeof text,
-             "{\"kind\":\"Lease\",\"metadata\":{\"name\":\"extender\",\"resourceVersion\":\"*\","
-             "\"labels\":{\"team\":\"gpu\"},\"annotations\":{\"deviceshare.io/clean-stop\":\"%s\"}},"
-             "\"spec\":{\"holderIdentity\":\"%s\",\"leaseDurationSeconds\":15,\"acquireTime\":"
-             "\"2001-01-01T00:00:00.000000Z\",\"renewTime\":\"%s\",\"leaseTransitions\":%d}}",
-             mark, holder, renewed, transitions);
+    snprintf(
+        text, sizeof text,
+        "{\"kind\":\"Lease\",\"metadata\":{\"name\":\"extender\",\"resourceVersion\":\"*\","
+        "\"labels\":{\"team\":\"gpu\"},\"annotations\":{\"deviceshare.io/clean-stop\":\"%s\"}},"
+        "\"spec\":{\"holderIdentity\":\"%s\",\"leaseDurationSeconds\":15,\"acquireTime\":"
+        "\"2001-01-01T00:00:00.000000Z\",\"renewTime\":\"%s\",\"leaseTransitions\":%d}}",
+        mark, holder, renewed, transitions);
     pthread_mutex_lock(&api.mutex);
     store(text);
     pthread_mutex_unlock(&api.mutex);
 }
 
 #define LONG_AGO "2001-01-01T00:00:00.000000Z"
-#define LATER "2001-01-01T00:00:02.000000Z"
+#define LATER    "2001-01-01T00:00:02.000000Z"
 
 static bool stored_has(const char *words)
 {
@@ -292,7 +294,8 @@ static void creates_a_lease_that_is_missing(void **state)
     start();
     wait_for(&begun, 1);
     assert_int_equal(atomic_load(&begun_clean), 0);
-    assert_true(stored_has("\"holderIdentity\":\"" US "\",\"leaseDurationSeconds\":15,\"acquireTime\":\"20"));
+    assert_true(stored_has("\"holderIdentity\":\"" US
+                           "\",\"leaseDurationSeconds\":15,\"acquireTime\":\"20"));
     assert_true(stored_has("\"leaseTransitions\":0"));
     assert_true(fence_may_send(&fence));
     char holder[32];
@@ -386,9 +389,10 @@ static void answers_that_are_no_lease_are_not_believed(void **state)
     pthread_mutex_lock(&api.mutex); /* a write that is answered with somebody else's record */
     api.reads_well = true;
     pthread_mutex_unlock(&api.mutex);
-    set_trouble((struct script_act){.status = 201,
-                                    .body = "{\"kind\":\"Lease\",\"spec\":{\"holderIdentity\":\"x\"}}"},
-                false);
+    set_trouble(
+        (struct script_act){.status = 201,
+                            .body = "{\"kind\":\"Lease\",\"spec\":{\"holderIdentity\":\"x\"}}"},
+        false);
     let_pass(&api.writes, 2);
     assert_int_equal(atomic_load(&begun), 0);
     set_trouble((struct script_act){0}, false);
@@ -436,8 +440,10 @@ static void a_conflict_about_a_label_costs_nothing(void **state)
     pthread_mutex_lock(&api.mutex);
     char *spec = strdup(strstr(api.stored, "\"spec\":"));
     char text[2048];
-    snprintf(text, sizeof text,
-             "{\"kind\":\"Lease\",\"metadata\":{\"resourceVersion\":\"*\",\"labels\":{\"a\":\"b\"}},%s", spec);
+    snprintf(
+        text, sizeof text,
+        "{\"kind\":\"Lease\",\"metadata\":{\"resourceVersion\":\"*\",\"labels\":{\"a\":\"b\"}},%s",
+        spec);
     store(text);
     pthread_mutex_unlock(&api.mutex);
     free(spec);

@@ -60,25 +60,29 @@ static void puts_the_label_on_and_takes_it_off(void **state)
     assert_int_equal(own_pod_set_leader(client, &own, true, &err), 0);
     assert_int_equal(own_pod_set_leader(client, &own, false, &err), 0);
     assert_true(starts(0, "PATCH /api/v1/namespaces/gpu/pods/extender-b HTTP/1.1\r\n"));
-    assert_non_null(strstr(script_text(server, 0), "Content-Type: application/merge-patch+json\r\n"));
+    assert_non_null(
+        strstr(script_text(server, 0), "Content-Type: application/merge-patch+json\r\n"));
     assert_true(ends(0, "{\"metadata\":{\"labels\":{\"deviceshare.io/leader\":\"true\"}}}"));
     assert_true(ends(1, "{\"metadata\":{\"labels\":{\"deviceshare.io/leader\":null}}}"));
 }
 
-#define POD(name, uid) "{\"metadata\":{\"name\":\"" name "\",\"namespace\":\"gpu\",\"uid\":\"" uid "\"}}"
+#define POD(name, uid)                                                                             \
+    "{\"metadata\":{\"name\":\"" name "\",\"namespace\":\"gpu\",\"uid\":\"" uid "\"}}"
 
 static void takes_it_off_all_others(void **state)
 {
     (void)state;
-    acts[0].body = "{\"kind\":\"PodList\",\"items\":[" POD("extender-a", "1-a") "," POD("extender-b", "2-b") ","
-                   POD("extender-c", "3-c") "]}";
+    acts[0].body = "{\"kind\":\"PodList\",\"items\":[" POD("extender-a", "1-a") "," POD(
+        "extender-b", "2-b") "," POD("extender-c", "3-c") "]}";
     acts[1].status = 404; /* it vanished meanwhile */
     assert_int_equal(own_pod_clear_others(client, &own, &err), 0);
     assert_int_equal(script_count(server), 3);
-    assert_true(starts(0, "GET /api/v1/namespaces/gpu/pods?labelSelector=app.kubernetes.io%2Fname%3D"
-                          "deviceshare-extender%2Cdeviceshare.io%2Fleader%3Dtrue HTTP/1.1\r\n"));
+    assert_true(starts(0,
+                       "GET /api/v1/namespaces/gpu/pods?labelSelector=app.kubernetes.io%2Fname%3D"
+                       "deviceshare-extender%2Cdeviceshare.io%2Fleader%3Dtrue HTTP/1.1\r\n"));
     assert_true(starts(1, "PATCH /api/v1/namespaces/gpu/pods/extender-a "));
-    assert_true(ends(1, "{\"metadata\":{\"uid\":\"1-a\",\"labels\":{\"deviceshare.io/leader\":null}}}"));
+    assert_true(
+        ends(1, "{\"metadata\":{\"uid\":\"1-a\",\"labels\":{\"deviceshare.io/leader\":null}}}"));
     assert_true(starts(2, "PATCH /api/v1/namespaces/gpu/pods/extender-c "));
 }
 

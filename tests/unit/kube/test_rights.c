@@ -84,9 +84,12 @@ static void each_right_is_asked_for(void **state)
         "\"verb\":\"get\",\"group\":\"\",\"resource\":\"pods\"}",
         "\"verb\":\"create\",\"group\":\"\",\"resource\":\"pods\",\"subresource\":\"binding\"}",
         "\"verb\":\"patch\",\"group\":\"\",\"resource\":\"pods\"}",
-        "\"verb\":\"get\",\"group\":\"coordination.k8s.io\",\"resource\":\"leases\",\"namespace\":\"gpu\"}",
-        "\"verb\":\"create\",\"group\":\"coordination.k8s.io\",\"resource\":\"leases\",\"namespace\":\"gpu\"}",
-        "\"verb\":\"update\",\"group\":\"coordination.k8s.io\",\"resource\":\"leases\",\"namespace\":\"gpu\"}",
+        "\"verb\":\"get\",\"group\":\"coordination.k8s.io\",\"resource\":\"leases\",\"namespace\":"
+        "\"gpu\"}",
+        "\"verb\":\"create\",\"group\":\"coordination.k8s.io\",\"resource\":\"leases\","
+        "\"namespace\":\"gpu\"}",
+        "\"verb\":\"update\",\"group\":\"coordination.k8s.io\",\"resource\":\"leases\","
+        "\"namespace\":\"gpu\"}",
         "\"verb\":\"patch\",\"group\":\"\",\"resource\":\"pods\",\"namespace\":\"gpu\"}",
     };
     assert_int_equal(rights_check(client, &everything, &missing, &err), 0);
@@ -164,9 +167,12 @@ int main(void)
 {
     kube_global_init();
     const struct CMUnitTest tests[] = {
-        TEST(each_right_is_asked_for),         TEST(only_what_is_used_is_asked_for),
-        TEST(missing_rights_are_named),        TEST(who_may_not_even_ask_is_told_so),
-        TEST(nobody_there),                    TEST(without_memory),
+        TEST(each_right_is_asked_for),
+        TEST(only_what_is_used_is_asked_for),
+        TEST(missing_rights_are_named),
+        TEST(who_may_not_even_ask_is_told_so),
+        TEST(nobody_there),
+        TEST(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
