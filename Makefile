@@ -52,7 +52,7 @@ try  = $(call once,try $1,$(CC) -Werror $1 -x c -c -o /dev/null /dev/null 2>/dev
 pkg  = $(if $2,$(call once,pkg $1 $(sort $2),pkg-config $1 $(sort $2)))
 
 CFLAGS ?= -O2 -g
-code := -std=gnu11 -pthread -fPIE -fno-common -ffile-prefix-map=$(CURDIR)=.
+code := -std=gnu11 -pthread -fPIE -fno-common -ffp-contract=off -ffile-prefix-map=$(CURDIR)=.
 ifdef SAN
 # -fno-strict-overflow would define what UBSan is to find, and fortified calls hide it from ASan.
 code += -O1 -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -134,7 +134,7 @@ $(PROGRAMS) $(UNIT) $(PROPERTY) $(CONFORMANCE):
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(code) $(ldflags) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
-		$(call pkg,--libs,$(PKGS)) $(LDLIBS)
+		$(call pkg,--libs,$(PKGS)) -lm $(LDLIBS)
 
 $(B)/obj/src/cmd/version.o: $(B)/version
 $(B)/obj/src/cmd/version.o: private defines = \

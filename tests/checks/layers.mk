@@ -39,7 +39,7 @@ foreign_cmd    := pthread.h
 
 # The headers of the C library itself, free for every layer but core, which computes and does no I/O.
 libc_core := assert.h errno.h inttypes.h limits.h stdarg.h stdbool.h stddef.h stdint.h stdio.h \
-             stdlib.h string.h
-libc := $(libc_core) ctype.h dirent.h fcntl.h getopt.h locale.h math.h netdb.h poll.h setjmp.h \
+             math.h stdlib.h string.h
+libc := $(libc_core) ctype.h dirent.h fcntl.h getopt.h locale.h netdb.h poll.h setjmp.h \
         signal.h stdalign.h stdatomic.h stdnoreturn.h strings.h sysexits.h syslog.h termios.h \
         time.h unistd.h arpa/ linux/ net/ netinet/ sys/

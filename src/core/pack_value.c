@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/pack_value.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define TINY       1e-9
+#define SAME_PRICE 1e-12
+#define ROUNDS_MAX                                                                                 \
+    2000 /* far above what 100 sizes need; a stop before the best is still a price                 \
+          */
+
+void value_problem_init(struct value_problem *problem)
+{
+    memset(problem->demand, 0, sizeof(problem->demand));
+    problem->count = 0;
+}
+
+void value_problem_add(struct value_problem *problem, int32_t milli, double weight)
+{
+    assert(milli > 0 && milli <= PACK_CARD_MILLI);
+    problem->demand[(milli + PACK_CELL_MILLI - 1) / PACK_CELL_MILLI] += weight;
+}
+
+/* Begin with one pattern a size: as many of it as a card holds. */
+static void start(struct value_problem *problem)
+{
+    double total = 0;
+    problem->count = 0;
+    for (int32_t cells = 1; cells <= PACK_CELLS; cells++) {
+        if (problem->demand[cells] <= 0)
+            continue;
+        problem->size[problem->count++] = cells;
+        total += problem->demand[cells];
+    }
+    memset(problem->inverse, 0, sizeof(problem->inverse));
+    for (int32_t i = 0; i < problem->count; i++) {
+        double held = PACK_CELLS / problem->size[i];
+        problem->need[i] = problem->demand[problem->size[i]] / total;
+        problem->inverse[i][i] = 1 / held;
+        problem->amount[i] = problem->need[i] / held;
+        problem->cost[i] = 1;
+    }
+}
+
+static void find_prices(struct value_problem *problem)
+{
+    for (int32_t j = 0; j < problem->count; j++) {
+        problem->price[j] = 0;
+        for (int32_t i = 0; i < problem->count; i++)
+            problem->price[j] += problem->cost[i] * problem->inverse[i][j];
+    }
+}
+
+/* The dearest pattern in each number of cells. */
+static void fill_cards(struct value_problem *problem)
+{
+    problem->best[0] = 0;
+    for (int32_t cells = 1; cells <= PACK_CELLS; cells++) {
+        problem->best[cells] = problem->best[cells - 1];
+        problem->pick[cells] = -1;
+        for (int32_t j = 0; j < problem->count && problem->size[j] <= cells; j++) {
+            double price = problem->best[cells - problem->size[j]] + problem->price[j];
+            if (price > problem->best[cells] + SAME_PRICE) {
+                problem->best[cells] = price;
+                problem->pick[cells] = j;
+            }
+        }
+    }
+}
+
+/* Choose the pattern that enters: a surplus of a size whose price fell below 0, else the pattern
+ * that is dearer than the card it fills. Returns its cost, or -1 when there is none. */
+static double choose_column(struct value_problem *problem)
+{
+    int32_t lowest = 0;
+    for (int32_t j = 1; j < problem->count; j++)
+        if (problem->price[j] < problem->price[lowest])
+            lowest = j;
+    memset(problem->column, 0, sizeof(problem->column));
+    if (problem->price[lowest] < -TINY) {
+        problem->column[lowest] = -1;
+        return 0;
+    }
+    fill_cards(problem);
+    if (problem->best[PACK_CELLS] <= 1 + TINY)
+        return -1;
+    for (int32_t cells = PACK_CELLS; cells > 0;) {
+        int32_t j = problem->pick[cells];
+        cells -= j >= 0 ? problem->size[j] : 1;
+        if (j >= 0)
+            problem->column[j] += 1;
+    }
+    return 1;
+}
+
+/* The row whose pattern runs out first when the new one enters; -1 if none does. */
+static int32_t choose_row(struct value_problem *problem)
+{
+    int32_t row = -1;
+    double least = 0;
+    for (int32_t i = 0; i < problem->count; i++) {
+        problem->step[i] = 0;
+        for (int32_t j = 0; j < problem->count; j++)
+            problem->step[i] += problem->inverse[i][j] * problem->column[j];
+        if (problem->step[i] <= TINY)
+            continue;
+        double ratio = problem->amount[i] / problem->step[i];
+        if (row < 0 || ratio < least) {
+            row = i;
+            least = ratio;
+        }
+    }
+    return row;
+}
+
+/* Put the new pattern into `row`. */
+static void exchange(struct value_problem *problem, int32_t row, double cost)
+{
+    double pivot = problem->step[row];
+    for (int32_t j = 0; j < problem->count; j++)
+        problem->inverse[row][j] /= pivot;
+    problem->amount[row] /= pivot;
+    problem->cost[row] = cost;
+    for (int32_t i = 0; i < problem->count; i++) {
+        double step = problem->step[i];
+        if (i == row || step == 0)
+            continue;
+        for (int32_t j = 0; j < problem->count; j++)
+            problem->inverse[i][j] -= step * problem->inverse[row][j];
+        problem->amount[i] -= step * problem->amount[row];
+    }
+}
+
+void value_problem_solve(struct value_problem *problem, double ret[PACK_CELLS + 1])
+{
+    start(problem);
+    if (problem->count == 0) {
+        for (int32_t cells = 0; cells <= PACK_CELLS; cells++)
+            ret[cells] = (double)cells / PACK_CELLS;
+        return;
+    }
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        find_prices(problem);
+        double cost = choose_column(problem);
+        int32_t row = cost < 0 ? -1 : choose_row(problem);
+        if (row < 0)
+            break;
+        exchange(problem, row, cost);
+    }
+    for (int32_t j = 0; j < problem->count; j++)
+        if (problem->price[j] < 0)
+            problem->price[j] = 0;
+    fill_cards(problem);
+    /* Prices that were not the best ones yet make too much of a card; in proportion they are right.
+     */
+    double whole = problem->best[PACK_CELLS];
+    for (int32_t cells = 0; cells <= PACK_CELLS; cells++)
+        ret[cells] = whole > 1 + TINY ? problem->best[cells] / whole : problem->best[cells];
+}
