@@ -152,8 +152,7 @@ static inline bool pack_allows(uint64_t models, uint32_t model)
     return (models >> model & 1) != 0;
 }
 
-/* Whether a lower card has as much free as this one, so that what is true of one is of the other.
- */
+/* Whether a lower card has as much free as this one: what is true of one is of the other. */
 static inline bool pack_seen_before(const struct pack_node *node, uint32_t card)
 {
     for (uint32_t i = 0; i < card; i++)

@@ -144,7 +144,7 @@ static int read_pod(const struct csv *csv, const int *columns, int list_column, 
     int rc = csv_number(csv, columns[POD_CPU], 0, AMOUNT_MAX, &pod->cpu_milli, err);
     rc = rc < 0 ? rc : csv_number(csv, columns[POD_MEMORY], 0, AMOUNT_MAX, &pod->memory_mib, err);
     rc = rc < 0 ? rc : csv_number(csv, columns[POD_CARDS], 0, TRACE_CARDS_MAX, &cards, err);
-    if (rc == 0 && cards > 0) /* several cards are whole ones, whatever is written */
+    if (rc == 0 && cards == 1) /* several cards are whole ones, whatever is written */
         rc = csv_number(csv, columns[POD_MILLI], 1, PACK_CARD_MILLI, &milli, err);
     if (rc < 0)
         return rc;
