@@ -70,6 +70,11 @@ int sched_bind(struct sched *sched, const struct bind_call *call, struct arena *
 /* A pod was added or changed: validate and convert its request, one cache call, count and log drift. */
 int sched_pod_changed(struct sched *sched, const struct pod *pod);
 
+/* A pod was read because the cache did not know it, or because the outcome of its binding was unknown: see
+ * cache_pod_learn and cache_pod_settle. */
+int sched_pod_learned(struct sched *sched, const struct pod *pod, uint64_t removals);
+int sched_pod_settled(struct sched *sched, const struct pod *pod);
+
 /* A pod is gone. */
 void sched_pod_gone(struct sched *sched, struct str uid);
 

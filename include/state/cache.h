@@ -73,6 +73,19 @@ struct pod_event_result {
 int cache_pod_set(struct cache *cache, const struct pod *pod, const struct pod_request *request,
                   struct pod_event_result *ret);
 
+/* The same from a pod that was read, not told of: it may be older than events that came meanwhile.
+ *
+ * learn: read because it was not known. Nothing is done when it is known by now. -EAGAIN, and nothing is
+ * done, when any pod was removed since `removals` was asked for: it may have been this one.
+ * settle: read because the outcome of its binding was unknown. Nothing is done when it is known by now. */
+int cache_pod_learn(struct cache *cache, const struct pod *pod, const struct pod_request *request,
+                    uint64_t removals, struct pod_event_result *ret);
+int cache_pod_settle(struct cache *cache, const struct pod *pod, const struct pod_request *request,
+                     struct pod_event_result *ret);
+
+/* How many pods were removed so far. */
+uint64_t cache_removals(struct cache *cache);
+
 /* A pod is gone. Unknown UIDs are fine. */
 void cache_pod_remove(struct cache *cache, struct str uid);
 

@@ -72,6 +72,7 @@ struct cache {
         uint32_t node_slots_free;
     } counts;
     uint64_t gains;
+    uint64_t removals; /* of pod records */
 };
 
 /* A node's cards, copied: to be changed at will, or read without the lock. */

@@ -8,6 +8,7 @@
 #include "sched/intake.h"
 
 #define EXPLAIN_MAX 1024
+#define READS_MAX   5 /* of a pod that the cache does not know */
 
 /* Where a bind stands. */
 struct bind_job {
@@ -24,11 +25,13 @@ static int no_pod(const struct bind_call *call, struct error *err)
                      STR_ARG(call->pod.name), STR_ARG(call->pod.uid));
 }
 
-/* Make sure that the cache knows the pod if it asks for devices: it may be newer than our watch. Returns
- * 1 when it is known to the cache, 0 for a pod without devices. */
-static int know_pod(struct bind_job *job, struct error *err)
+/* Make sure that the cache knows the pod if it asks for devices: it may be newer than our watch.
+ * Returns 1 when it is known to the cache, 0 for a pod without devices, -EAGAIN when it may have
+ * gone meanwhile. */
+static int know_pod_now(struct bind_job *job, struct error *err)
 {
     const struct bind_call *call = job->call;
+    uint64_t removals = cache_removals(job->sched->cache);
     struct pod_view view;
     enum pod_match match = cache_pod_find(job->sched->cache, &call->pod, job->mem, &view);
     if (match == POD_MISMATCH)
@@ -49,8 +52,18 @@ static int know_pod(struct bind_job *job, struct error *err)
     if (intake_request(&pod, &request, &why) == 0 && !request_any(&request))
         return 0;
     job->annotation_bytes = pod.annotation_bytes;
-    rc = sched_pod_changed(job->sched, &pod);
+    rc = sched_pod_learned(job->sched, &pod, removals);
+    if (rc == -EAGAIN)
+        return error_set(err, -EAGAIN, "pods were removed while this one was read");
     return rc < 0 ? error_set(err, rc, "out of memory") : 1;
+}
+
+static int know_pod(struct bind_job *job, struct error *err)
+{
+    int rc = -EAGAIN;
+    for (unsigned i = 0; i < READS_MAX && rc == -EAGAIN; i++)
+        rc = know_pod_now(job, err);
+    return rc;
 }
 
 static int refuse_no_fit(struct bind_job *job, enum reason reason, struct error *err)

@@ -49,13 +49,38 @@ static void report(const struct pod *pod, const struct pod_event_result *result)
         drift(pod, DRIFT_INCONSISTENT);
 }
 
+/* The pod's request in `space`, or NULL when it is invalid. */
+static const struct pod_request *request_of(const struct pod *pod, struct pod_request *space)
+{
+    struct error why;
+    return intake_request(pod, space, &why) == 0 ? space : NULL;
+}
+
 int sched_pod_changed(struct sched *sched, const struct pod *pod)
 {
-    struct pod_request request;
+    struct pod_request space;
     struct pod_event_result result;
-    struct error why;
-    bool valid = intake_request(pod, &request, &why) == 0;
-    int rc = cache_pod_set(sched->cache, pod, valid ? &request : NULL, &result);
+    int rc = cache_pod_set(sched->cache, pod, request_of(pod, &space), &result);
+    if (rc == 0)
+        report(pod, &result);
+    return rc;
+}
+
+int sched_pod_learned(struct sched *sched, const struct pod *pod, uint64_t removals)
+{
+    struct pod_request space;
+    struct pod_event_result result;
+    int rc = cache_pod_learn(sched->cache, pod, request_of(pod, &space), removals, &result);
+    if (rc == 0)
+        report(pod, &result);
+    return rc;
+}
+
+int sched_pod_settled(struct sched *sched, const struct pod *pod)
+{
+    struct pod_request space;
+    struct pod_event_result result;
+    int rc = cache_pod_settle(sched->cache, pod, request_of(pod, &space), &result);
     if (rc == 0)
         report(pod, &result);
     return rc;

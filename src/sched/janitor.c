@@ -39,7 +39,7 @@ static void settle(const struct janitor *janitor, struct sched *sched,
         log_warning("Pod not readable, its booking stays", LOG_STR("namespace", waiting->id.ns),
                     LOG_STR("pod", waiting->id.name), LOG_TEXT("err", err.text));
     } else if (pod.node_name.len > 0) {
-        (void)sched_pod_changed(sched, &pod);
+        (void)sched_pod_settled(sched, &pod);
         log_settled(waiting, "the pod is bound");
     } else if (asked_ns - waiting->since_ns >= janitor->unknown_grace_ns) {
         /* Read after the last moment at which it could have been committed: it never was. */

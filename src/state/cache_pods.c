@@ -85,6 +85,7 @@ static void record_remove(struct cache *cache, struct pod_record *pod)
     cache->pods[index] = NULL;
     cache->free_pods[cache->free_pod_count++] = index;
     cache->counts.view.pods--;
+    cache->removals++;
     mem_free(pod->shares);
     mem_free(pod);
 }
@@ -237,6 +238,45 @@ int cache_pod_set(struct cache *cache, const struct pod *pod, const struct pod_r
     int rc = pod_set_locked(cache, pod, request, ret);
     pthread_mutex_unlock(&cache->mutex);
     return rc;
+}
+
+int cache_pod_learn(struct cache *cache, const struct pod *pod, const struct pod_request *request,
+                    uint64_t removals, struct pod_event_result *ret)
+{
+    int rc = 0;
+    *ret = (struct pod_event_result){0};
+    pthread_mutex_lock(&cache->mutex);
+    bool known = cache_pod_lookup_locked(cache, pod->id.uid) != NULL;
+    if (!known && cache->removals != removals)
+        rc = -EAGAIN;
+    else if (!known && !pod->finished)
+        rc = pod_set_locked(cache, pod, request, ret);
+    pthread_mutex_unlock(&cache->mutex);
+    return rc;
+}
+
+int cache_pod_settle(struct cache *cache, const struct pod *pod, const struct pod_request *request,
+                     struct pod_event_result *ret)
+{
+    int rc = 0;
+    *ret = (struct pod_event_result){0};
+    pthread_mutex_lock(&cache->mutex);
+    struct pod_record *record = cache_pod_lookup_locked(cache, pod->id.uid);
+    bool waits = record != NULL && record->state == BOOKING_BOOKED && record->unknown_outcome;
+    if (waits && pod->finished)
+        cache_pod_drop_locked(cache, record);
+    else if (waits)
+        rc = pod_set_locked(cache, pod, request, ret);
+    pthread_mutex_unlock(&cache->mutex);
+    return rc;
+}
+
+uint64_t cache_removals(struct cache *cache)
+{
+    pthread_mutex_lock(&cache->mutex);
+    uint64_t removals = cache->removals;
+    pthread_mutex_unlock(&cache->mutex);
+    return removals;
 }
 
 void cache_pod_remove(struct cache *cache, struct str uid)

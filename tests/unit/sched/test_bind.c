@@ -22,6 +22,7 @@ static struct {
     uint32_t annotation_bytes;
     bool has_pod;
     struct pod pod;
+    void (*meanwhile)(void); /* happens while a read is on its way to us, once */
 } outside;
 
 static int fake_get_pod(void *self, const struct pod_id *id, struct arena *mem, struct pod *ret,
@@ -31,6 +32,9 @@ static int fake_get_pod(void *self, const struct pod_id *id, struct arena *mem, 
     if (!outside.has_pod)
         return error_set(err, -ENOENT, "not found");
     *ret = outside.pod;
+    if (outside.meanwhile != NULL)
+        outside.meanwhile();
+    outside.meanwhile = NULL;
     return 0;
 }
 
@@ -183,6 +187,58 @@ static void test_pods_newer_than_the_watch(void **state)
     assert_int_equal(metrics_get(METRIC_ALLOCATIONS, ALLOCATION_SUCCESS), 1);
 }
 
+static void told_and_bound(void)
+{
+    struct error err = {0};
+    sched_pod_changed(&sched, &outside.pod);
+    assert_int_equal(bind("u", "p", "n", &err), 0);
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct pod bound = outside.pod;
+    bound.node_name = STR("n");
+    bound.annotation = ANNOTATION_READ;
+    bound.shares = &share;
+    bound.share_count = 1;
+    sched_pod_changed(&sched, &bound);
+}
+
+/* What was read before is no news: the booking that events have shown stays. */
+static void test_a_read_overtaken_by_a_binding(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct error err = {0};
+    outside.has_pod = true;
+    outside.pod = pod_of("u", &half, 1);
+    outside.meanwhile = told_and_bound;
+    sched_node_changed(&sched, STR("m"));
+    assert_int_equal(bind("u", "p", "m", &err), -EEXIST);
+    assert_int_equal(outside.binds, 1);
+    assert_int_equal(state_of("u"), BOOKING_BOUND);
+}
+
+static void told_and_gone(void)
+{
+    sched_pod_changed(&sched, &outside.pod);
+    sched_pod_gone(&sched, outside.pod.id.uid);
+    outside.has_pod = false;
+}
+
+/* Nobody would ever tell us again that the pod is gone. */
+static void test_a_read_overtaken_by_a_removal(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct cache_counts counts;
+    struct error err = {0};
+    outside.has_pod = true;
+    outside.pod = pod_of("u", &half, 1);
+    outside.pod.node_name = STR("n");
+    outside.meanwhile = told_and_gone;
+    assert_int_equal(bind("u", "p", "n", &err), -ENOENT);
+    cache_count(cache, &counts);
+    assert_int_equal(counts.pods, 0);
+}
+
 static void test_invalid_and_not_synced(void **state)
 {
     (void)state;
@@ -225,6 +281,8 @@ int main(void)
         CASE(test_unknown_outcome_keeps_the_booking),
         CASE(test_identity),
         CASE(test_pods_newer_than_the_watch),
+        CASE(test_a_read_overtaken_by_a_binding),
+        CASE(test_a_read_overtaken_by_a_removal),
         CASE(test_invalid_and_not_synced),
         CASE(test_the_port_hears_how_full_the_annotations_are),
     };

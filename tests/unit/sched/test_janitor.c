@@ -18,6 +18,7 @@ static struct {
     int get_result;
     struct pod stored;
     int gets, wakes;
+    void (*meanwhile)(void); /* happens while a read is on its way to us */
 } outside;
 
 static int64_t fake_now(void *self)
@@ -34,6 +35,8 @@ static int fake_get_pod(void *self, const struct pod_id *id, struct arena *mem, 
     if (outside.get_result < 0)
         return error_set(err, outside.get_result, "no answer");
     *ret = outside.stored;
+    if (outside.meanwhile != NULL)
+        outside.meanwhile();
     return 0;
 }
 
@@ -142,6 +145,24 @@ static void test_the_binding_happened(void **state)
     assert_int_equal(state_now(), BOOKING_BOUND);
 }
 
+static void pod_goes(void)
+{
+    sched_pod_gone(&sched, pod.id.uid);
+}
+
+/* It was bound when it was read, and nobody tells again that it is gone. */
+static void test_the_pod_went_while_it_was_read(void **state)
+{
+    (void)state;
+    lose_a_reply();
+    outside.stored = pod;
+    outside.stored.node_name = STR("n");
+    outside.meanwhile = pod_goes;
+    janitor_round(&janitor, &sched);
+    assert_int_equal(outside.gets, 1);
+    assert_int_equal(state_now(), BOOKING_NONE);
+}
+
 static void test_the_pod_went(void **state)
 {
     (void)state;
@@ -223,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_the_binding_never_happened),
         CASE(test_the_binding_happened),
+        CASE(test_the_pod_went_while_it_was_read),
         CASE(test_the_pod_went),
         CASE(test_a_recovered_card_wakes_who_was_rejected),
         CASE(test_waking_in_bursts),
