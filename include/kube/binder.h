@@ -26,6 +26,7 @@ struct binder_options {
     struct fence *fence; /* asked before every send; borrowed */
 };
 
+/* Open the clients. 0, -ENOMEM, or what kube_client_open says of the access. */
 int binder_new(const struct binder_options *options, struct binder **ret, struct error *err);
 
 /* Interrupt what runs and who waits, wait until they have left, free. No call may begin after this
