@@ -35,6 +35,10 @@ void log_set_verbosity(int verbosity);
 /* The verbosity now. */
 int log_verbosity(void);
 
+/* Fields that every line of the calling thread bears from now on, before its own ones: what it works
+ * on. Borrowed until they are changed; count 0 for none. */
+void log_set_context(const struct log_field *fields, unsigned count);
+
 /* Write one line. `file` and `line` name the call site; the macros below fill them in. */
 void log_write(enum log_severity severity, const char *file, int line, const char *message,
                const struct log_field *fields, unsigned count);

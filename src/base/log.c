@@ -10,6 +10,9 @@
 
 static atomic_int verbosity_now = 2;
 
+static _Thread_local const struct log_field *context;
+static _Thread_local unsigned context_count;
+
 /* One line under construction. A pipe takes up to PIPE_BUF bytes in one piece, so lines of several
  * threads never mix; what does not fit is cut, and END_BYTES stay free for its end. */
 enum { END_BYTES = 5 /* ..."\n */ };
@@ -28,6 +31,12 @@ void log_set_verbosity(int verbosity)
 int log_verbosity(void)
 {
     return atomic_load_explicit(&verbosity_now, memory_order_relaxed);
+}
+
+void log_set_context(const struct log_field *fields, unsigned count)
+{
+    context = fields;
+    context_count = count;
 }
 
 static bool has_room(const struct log_line *line, size_t len)
@@ -118,6 +127,12 @@ static void append_header(struct log_line *line, enum log_severity severity, con
     append_text(line, text);
 }
 
+static void append_fields(struct log_line *line, const struct log_field *fields, unsigned count)
+{
+    for (unsigned i = 0; i < count && !line->cut; i++)
+        append_field(line, &fields[i]);
+}
+
 static void write_line(const struct log_line *line)
 {
     size_t done = 0;
@@ -141,8 +156,8 @@ void log_write(enum log_severity severity, const char *file, int line, const cha
 
     append_header(&out, severity, file, line);
     append_quoted(&out, str_from(message));
-    for (unsigned i = 0; i < count && !out.cut; i++)
-        append_field(&out, &fields[i]);
+    append_fields(&out, context, context_count);
+    append_fields(&out, fields, count);
     out.text[out.len++] = '\n'; /* END_BYTES kept room for it */
 
     write_line(&out);

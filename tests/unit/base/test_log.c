@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,6 +61,31 @@ static void test_line_has_klogs_form(void **state)
     assert_int_equal(pid, getpid());
     assert_string_equal(file, "test_log.c");
     assert_string_equal(captured + read, " \"Pod bound\" pod=\"ns/name\" latencyMs=-3\n");
+}
+
+static void *log_from_another_thread(void *self)
+{
+    (void)self;
+    log_error("other", LOG_INT("own", 3));
+    return NULL;
+}
+
+static void test_context_is_of_one_thread(void **state)
+{
+    (void)state;
+    const struct log_field context[] = {LOG_INT("requestID", 7), LOG_TEXT("client", "a b")};
+    pthread_t thread;
+    capture_start();
+    log_set_context(context, 2);
+    log_error("mine", LOG_INT("own", 1));
+    assert_int_equal(pthread_create(&thread, NULL, log_from_another_thread, NULL), 0);
+    pthread_join(thread, NULL);
+    log_set_context(NULL, 0);
+    log_error("after", LOG_INT("own", 2));
+    capture_stop();
+    assert_non_null(strstr(captured, " \"mine\" requestID=7 client=\"a b\" own=1\n"));
+    assert_non_null(strstr(captured, " \"other\" own=3\n"));
+    assert_non_null(strstr(captured, " \"after\" own=2\n"));
 }
 
 static void test_values_cannot_forge_a_line(void **state)
@@ -139,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_line_has_klogs_form),
+        cmocka_unit_test(test_context_is_of_one_thread),
         cmocka_unit_test(test_values_cannot_forge_a_line),
         cmocka_unit_test(test_long_lines_are_cut_whole),
         cmocka_unit_test(test_verbosity_drops_info_only),
