@@ -20,6 +20,14 @@
 #define CONFIG_KIND "DeviceShareExtenderConfiguration"
 #define CONFIG_TEXT_MAX 1024
 
+/* A list of short texts. */
+#define CONFIG_LIST_MAX      32
+#define CONFIG_LIST_TEXT_MAX 256
+struct config_list {
+    uint32_t count;
+    char items[CONFIG_LIST_MAX][CONFIG_LIST_TEXT_MAX];
+};
+
 enum config_unknown_pods { CONFIG_UNKNOWN_PODS_CLOSE, CONFIG_UNKNOWN_PODS_IGNORE };
 enum config_per_card { CONFIG_PER_CARD_AUTO, CONFIG_PER_CARD_ON, CONFIG_PER_CARD_OFF };
 
@@ -37,7 +45,19 @@ struct config {
         int64_t idle_timeout_ms;            /* server.idleTimeout, 120s; Go's own is 90 s */
         int64_t request_timeout_ms;         /* server.requestTimeout, 10s: to the complete body */
         int64_t drain_timeout_ms;           /* server.drainTimeout, 20s */
+        bool allow_plain_http;              /* server.allowPlainHTTP, false */
+        struct {
+            /* Files in PEM, relative to the configuration file; "" = none. */
+            char cert_file[CONFIG_TEXT_MAX];      /* server.tls.certFile, "" = plain HTTP */
+            char key_file[CONFIG_TEXT_MAX];       /* server.tls.keyFile */
+            char client_ca_file[CONFIG_TEXT_MAX]; /* server.tls.clientCAFile */
+            struct config_list allowed_clients;   /* server.tls.allowedClients; empty = any */
+        } tls;
     } server;
+    struct {
+        char address[CONFIG_TEXT_MAX]; /* health.address, "" = server.address */
+        int64_t port;                  /* health.port, 0 = together with the verbs */
+    } health;
     struct {
         char device[64]; /* policy.device: default|binpack|spread, "default" (R) */
         char node[64];   /* policy.node: binpack|spread|none, "spread" (R) */
@@ -67,11 +87,12 @@ void config_defaults(struct config *ret);
  * in `problems` and *ret untouched; -ENOMEM. `file` is only for messages. */
 int config_parse(struct str text, const char *file, struct config *ret, struct strbuf *problems);
 
-/* Read a file (at most 1 MiB), resolving embedded.manifests against its directory. As config_parse;
- * a file that cannot be read is a problem too. */
+/* Read a file (at most 1 MiB), resolving the paths in it against its directory. As config_parse; a
+ * file that cannot be read is a problem too. */
 int config_load(const char *path, struct config *ret, struct strbuf *problems);
 
-/* Set one key from text, as for flags. -EINVAL with a sentence naming the key. */
+/* Set one key from text, as for flags; a list's items are separated by commas. -EINVAL with a
+ * sentence naming the key. */
 int config_set(struct config *config, const char *key, const char *value, struct error *err);
 
 /* The rules between keys, which config_parse applies too: for the end of a series of config_set.

@@ -15,12 +15,13 @@
  * The table of configuration keys. A new key is a field in struct config and a row here; files,
  * flags, defaults, --print-config and the reference page follow from the row.
  */
-enum key_type { KEY_TEXT, KEY_WORD, KEY_BOOL, KEY_INTEGER, KEY_DURATION };
+enum key_type { KEY_TEXT, KEY_LIST, KEY_WORD, KEY_BOOL, KEY_INTEGER, KEY_DURATION };
 
 struct config_key {
     const char *path; /* "server.port" */
     enum key_type type;
     bool reloadable;
+    bool is_path;         /* KEY_TEXT: of a file, relative to the configuration file */
     size_t offset;        /* of the field in struct config */
     size_t size;          /* KEY_TEXT: bytes of the field, with its NUL */
     int64_t min, max;     /* KEY_INTEGER, and KEY_DURATION in milliseconds: inclusive */
@@ -34,9 +35,9 @@ struct config_key {
     const char *help;
 };
 
-/* A group of keys: the part of their paths before the dot. */
+/* A group of keys: the part of their paths before the last dot. */
 struct config_section {
-    const char *name;
+    const char *name; /* "server", or "server.tls" inside of it */
     const char *help;
 };
 
@@ -57,6 +58,13 @@ struct str config_key_nearest(struct str path);
 /* Set the key's field from text. -EINVAL with "KEY: sentence", and the field as it was. */
 int config_key_set(const struct config_key *key, struct config *config, struct str value,
                    struct error *err);
+
+/* KEY_LIST: append one item to the field. -EINVAL with "KEY: sentence", and the field as it was. */
+int config_key_add(const struct config_key *key, struct config *config, struct str item,
+                   struct error *err);
+
+/* The text of a KEY_TEXT field, key->size bytes. */
+char *config_key_text(const struct config_key *key, struct config *config);
 
 /* Append the field's value as YAML. */
 void config_key_print(const struct config_key *key, const struct config *config,

@@ -27,7 +27,8 @@ struct place {
 
 enum setting_shape { SETTING_SCALAR, SETTING_MAPPING, SETTING_LIST };
 
-/* One "key: value". A mapping's own keys follow as settings of their own; lists are passed over. */
+/* One "key: value". A mapping's own keys follow as settings of their own; a list's items are given
+ * out by settings_item, or passed over. */
 struct setting {
     struct str path; /* "server.port"; lives until settings_close */
     enum setting_shape shape;
@@ -42,6 +43,10 @@ struct settings *settings_open(struct str text, const char *file, struct strbuf 
 
 /* The next setting in the file's order; false at the end or where the file stops being readable. */
 bool settings_next(struct settings *settings, struct setting *ret);
+
+/* The next item of the list that settings_next returned last; false at its end. Of *ret the path is
+ * that of the list. */
+bool settings_item(struct settings *settings, struct setting *ret);
 
 /* Pass over what is inside the mapping that settings_next returned last. */
 void settings_skip(struct settings *settings);

@@ -4,9 +4,11 @@
 #include "config/keys.h"
 #include "config/settings.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,14 +36,94 @@ int config_set(struct config *config, const char *key, const char *value, struct
     return config_key_set(row, config, str_from(value), err);
 }
 
+/* ---- rules between keys ---- */
+
+static int check_connections(const struct config *config, struct error *err)
+{
+    if (config->server.max_connections_per_client <= config->server.max_connections)
+        return 0;
+    return error_set(err, -EINVAL,
+                     "server.maxConnectionsPerClient: %" PRId64
+                     " is more than server.maxConnections (%" PRId64 ")",
+                     config->server.max_connections_per_client, config->server.max_connections);
+}
+
+static int check_pair(const struct config *config, struct error *err)
+{
+    bool cert = config->server.tls.cert_file[0] != '\0';
+    bool key = config->server.tls.key_file[0] != '\0';
+
+    if (cert == key)
+        return 0;
+    return error_set(err, -EINVAL,
+                     "%s: missing; server.tls.certFile and server.tls.keyFile go together",
+                     cert ? "server.tls.keyFile" : "server.tls.certFile");
+}
+
+static int check_client_ca(const struct config *config, struct error *err)
+{
+    if (config->server.tls.client_ca_file[0] == '\0' || config->server.tls.cert_file[0] != '\0')
+        return 0;
+    return error_set(err, -EINVAL,
+                     "server.tls.clientCAFile: clients show their certificates to a server with "
+                     "server.tls.certFile only");
+}
+
+static int check_allowed_clients(const struct config *config, struct error *err)
+{
+    if (config->server.tls.allowed_clients.count == 0 ||
+        config->server.tls.client_ca_file[0] != '\0')
+        return 0;
+    return error_set(err, -EINVAL,
+                     "server.tls.allowedClients: without server.tls.clientCAFile nobody's name is "
+                     "known");
+}
+
+/* Numeric addresses of this host that no other can reach. */
+static bool is_loopback(const char *address)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+
+    if (inet_pton(AF_INET, address, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, address, &v6) != 1)
+        return false;
+    return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+}
+
+static int check_plain_http(const struct config *config, struct error *err)
+{
+    if (config->server.tls.cert_file[0] != '\0' || config->server.allow_plain_http ||
+        is_loopback(config->server.address))
+        return 0;
+    return error_set(err, -EINVAL,
+                     "server.address: %s can be reached from other hosts, and plain HTTP protects "
+                     "nothing on the way there; set server.tls, or server.allowPlainHTTP: true",
+                     config->server.address);
+}
+
+/* A rule, and the keys at whose last one in the file a breach is reported. */
+static const struct rule {
+    int (*check)(const struct config *config, struct error *err);
+    const char *keys[2];
+} rules[] = {
+    {check_connections, {"server.maxConnections", "server.maxConnectionsPerClient"}},
+    {check_pair, {"server.tls.certFile", "server.tls.keyFile"}},
+    {check_client_ca, {"server.tls.clientCAFile", "server.tls.certFile"}},
+    {check_allowed_clients, {"server.tls.allowedClients", "server.tls.clientCAFile"}},
+    {check_plain_http, {"server.address", "server.allowPlainHTTP"}},
+};
+
+enum { RULES = sizeof rules / sizeof rules[0], RULE_KEYS = 2 };
+
 int config_check(const struct config *config, struct error *err)
 {
-    if (config->server.max_connections_per_client > config->server.max_connections)
-        return error_set(err, -EINVAL,
-                         "server.maxConnectionsPerClient: %" PRId64
-                         " is more than server.maxConnections (%" PRId64 ")",
-                         config->server.max_connections_per_client, config->server.max_connections);
-    return 0;
+    int result = 0;
+
+    for (size_t i = 0; i < RULES && result == 0; i++)
+        result = rules[i].check(config, err);
+    return result;
 }
 
 void config_restart_keys(const struct config *running, const struct config *wanted,
@@ -133,6 +215,8 @@ static const char *wanted_name(enum key_type type)
     case KEY_TEXT:
     case KEY_WORD:
         return "a string";
+    case KEY_LIST:
+        return "a list";
     case KEY_BOOL:
         return "a boolean";
     case KEY_INTEGER:
@@ -161,6 +245,21 @@ static void wrong_type(struct reading *reading, const struct setting *setting, c
                          : "");
 }
 
+/* Add the items of a list. */
+static void take_items(struct reading *reading, const struct config_key *key,
+                       const struct setting *list)
+{
+    struct setting item = *list;
+    struct error err;
+
+    while (settings_item(reading->settings, &item)) {
+        if (strcmp(shape_name(&item), "a string") != 0)
+            wrong_type(reading, &item, "a string");
+        else if (config_key_add(key, &reading->config, item.value, &err) < 0)
+            settings_problem(reading->settings, item.value_at, "%s", err.text);
+    }
+}
+
 static void take_key(struct reading *reading, const struct config_key *key,
                      const struct setting *setting)
 {
@@ -168,6 +267,8 @@ static void take_key(struct reading *reading, const struct config_key *key,
 
     if (!has_type(key, setting))
         wrong_type(reading, setting, wanted_name(key->type));
+    else if (key->type == KEY_LIST)
+        take_items(reading, key, setting);
     else if (config_key_set(key, &reading->config, setting->value, &err) < 0)
         settings_problem(reading->settings, setting->value_at, "%s", err.text);
     reading->at[key - config_keys] = setting->value_at;
@@ -225,13 +326,18 @@ static void take_setting(struct reading *reading, const struct setting *setting)
         settings_skip(reading->settings);
 }
 
-/* Where the later one of two keys was given. At least one of them was. */
-static struct place later_of(const struct reading *reading, const char *one, const char *other)
+/* Where the last one of a rule's keys was given. At least one of them was. */
+static struct place last_of(const struct reading *reading, const struct rule *rule)
 {
-    struct place a = reading->at[config_key_find(str_from(one)) - config_keys];
-    struct place b = reading->at[config_key_find(str_from(other)) - config_keys];
+    struct place last = {0, 0};
 
-    return a.line > b.line || (a.line == b.line && a.column > b.column) ? a : b;
+    for (size_t i = 0; i < RULE_KEYS && rule->keys[i] != NULL; i++) {
+        struct place at = reading->at[config_key_find(str_from(rule->keys[i])) - config_keys];
+
+        if (at.line > last.line || (at.line == last.line && at.column > last.column))
+            last = at;
+    }
+    return last;
 }
 
 /* What can be judged only when the whole file is read. */
@@ -245,14 +351,14 @@ static void check_whole(struct reading *reading)
                          "apiVersion: missing; it must be " CONFIG_API_VERSION);
     if (!reading->kind)
         settings_problem(reading->settings, top, "kind: missing; it must be " CONFIG_KIND);
-    if (config_check(&reading->config, &err) < 0)
-        settings_problem(
-            reading->settings,
-            later_of(reading, "server.maxConnections", "server.maxConnectionsPerClient"), "%s",
-            err.text);
+    for (size_t i = 0; i < RULES; i++) {
+        if (rules[i].check(&reading->config, &err) < 0)
+            settings_problem(reading->settings, last_of(reading, &rules[i]), "%s", err.text);
+    }
 }
 
-static int parse(struct str text, const char *file, struct config *ret, struct place *ret_manifests,
+/* As config_parse; `ret_at` (may be NULL) has room for KEYS_MAX places of values. */
+static int parse(struct str text, const char *file, struct config *ret, struct place *ret_at,
                  struct strbuf *problems)
 {
     struct reading reading = {.settings = settings_open(text, file, problems)};
@@ -273,7 +379,8 @@ static int parse(struct str text, const char *file, struct config *ret, struct p
     settings_close(reading.settings);
     if (result == 0) {
         *ret = reading.config;
-        *ret_manifests = reading.at[config_key_find(STR("embedded.manifests")) - config_keys];
+        if (ret_at != NULL)
+            memcpy(ret_at, reading.at, sizeof reading.at);
     }
     return result;
 }
@@ -286,11 +393,9 @@ static int refuse(struct strbuf *problems, const char *file, const char *sentenc
 
 int config_parse(struct str text, const char *file, struct config *ret, struct strbuf *problems)
 {
-    struct place unused;
-
     if (text.len > FILE_BYTES_MAX)
         return refuse(problems, file, "larger than 1 MiB");
-    return parse(text, file, ret, &unused, problems);
+    return parse(text, file, ret, NULL, problems);
 }
 
 /* ---- a file ---- */
@@ -317,26 +422,25 @@ static int read_file(const char *path, struct strbuf *out, struct strbuf *proble
     return failure == 0 ? 0 : refuse(problems, path, strerror(failure));
 }
 
-/* Make a relative embedded.manifests count from the configuration file's directory. */
-static int resolve_manifests(struct config *config, const char *path, struct place at,
-                             struct strbuf *problems)
+/* Make a relative path count from the configuration file's directory. */
+static int resolve_path(const struct config_key *key, struct config *config, const char *path,
+                        struct place at, struct strbuf *problems)
 {
-    char *manifests = config->embedded.manifests;
+    char *value = config_key_text(key, config);
     const char *slash = strrchr(path, '/');
     char resolved[CONFIG_TEXT_MAX];
     int len;
 
-    if (manifests[0] == '\0' || manifests[0] == '/' || slash == NULL)
+    assert(key->size <= sizeof resolved);
+    if (value[0] == '\0' || value[0] == '/' || slash == NULL)
         return 0;
-    len = snprintf(resolved, sizeof resolved, "%.*s/%s", (int)(slash - path), path, manifests);
-    if (len < 0 || (size_t)len >= sizeof resolved) {
-        strbuf_printf(
-            problems,
-            "%s:%u:%u: embedded.manifests: with the file's directory longer than %d bytes\n", path,
-            at.line, at.column, CONFIG_TEXT_MAX - 1);
+    len = snprintf(resolved, sizeof resolved, "%.*s/%s", (int)(slash - path), path, value);
+    if (len < 0 || (size_t)len >= key->size) {
+        strbuf_printf(problems, "%s:%u:%u: %s: with the file's directory longer than %zu bytes\n",
+                      path, at.line, at.column, key->path, key->size - 1);
         return problems->failed ? -ENOMEM : -EINVAL;
     }
-    memcpy(manifests, resolved, (size_t)len + 1);
+    memcpy(value, resolved, (size_t)len + 1);
     return 0;
 }
 
@@ -344,7 +448,7 @@ int config_load(const char *path, struct config *ret, struct strbuf *problems)
 {
     struct strbuf text;
     struct config config;
-    struct place manifests_at;
+    struct place at[KEYS_MAX];
     int result;
 
     strbuf_init(&text);
@@ -352,9 +456,11 @@ int config_load(const char *path, struct config *ret, struct strbuf *problems)
     if (result == 0 && text.len > FILE_BYTES_MAX)
         result = refuse(problems, path, "larger than 1 MiB");
     if (result == 0)
-        result = parse((struct str){text.data, text.len}, path, &config, &manifests_at, problems);
-    if (result == 0)
-        result = resolve_manifests(&config, path, manifests_at, problems);
+        result = parse((struct str){text.data, text.len}, path, &config, at, problems);
+    for (uint32_t i = 0; i < config_key_count && result == 0; i++) {
+        if (config_keys[i].is_path)
+            result = resolve_path(&config_keys[i], &config, path, at[i], problems);
+    }
     strbuf_done(&text);
     if (result == 0)
         *ret = config;

@@ -39,6 +39,11 @@ static const char *check_address(struct str value)
     return "is not a numeric IPv4 or IPv6 address";
 }
 
+static const char *check_address_or_none(struct str value)
+{
+    return value.len == 0 ? NULL : check_address(value);
+}
+
 static bool path_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -77,6 +82,8 @@ static const char *check_node_policy(struct str value)
 #define FIELD(member) .offset = offsetof(struct config, member)
 #define TEXT(member)                                                                               \
     .type = KEY_TEXT, FIELD(member), .size = sizeof(((const struct config *)NULL)->member)
+#define PATH(member)                TEXT(member), .is_path = true
+#define LIST(member)                .type = KEY_LIST, FIELD(member)
 #define WORD(member, list)          .type = KEY_WORD, FIELD(member), .words = (list)
 #define BOOL(member)                .type = KEY_BOOL, FIELD(member)
 #define INTEGER(member, low, high)  .type = KEY_INTEGER, FIELD(member), .min = (low), .max = (high)
@@ -87,6 +94,12 @@ static const char *check_node_policy(struct str value)
 const struct config_section config_sections[] = {
     {"server",
      "The HTTP server that kube-scheduler, probes and Prometheus talk to."},
+    {"server.tls",
+     "HTTPS, from TLS 1.2 on. The files are in PEM; when they change they are read again within "
+     "a second, without a restart. A relative path counts from the directory of the "
+     "configuration file."},
+    {"health",
+     "Where /livez, /readyz, /healthz and /metrics are answered."},
     {"policy",
      "Where a pod goes, when it fits in several places. Whether it fits is decided before and "
      "does not depend on policies."},
@@ -105,8 +118,8 @@ const struct config_key config_keys[] = {
     {.path = "server.address", TEXT(server.address), .standard = "127.0.0.1",
      .check = check_address,
      .help = "Numeric IPv4 or IPv6 address to listen on. The default serves a kube-scheduler on "
-             "the same host; 0.0.0.0 or :: serve all interfaces, and then whoever can connect "
-             "can ask for a bind."},
+             "the same host; 0.0.0.0 or :: serve all interfaces, and then server.tls says who may "
+             "ask for a bind."},
     {.path = "server.port", INTEGER(server.port, 0, 65535), .standard = "9876",
      .help = "TCP port to listen on. 0 takes any free port and prints it at start."},
     {.path = "server.urlPrefix", TEXT(server.url_prefix), .standard = "",
@@ -143,6 +156,31 @@ const struct config_key config_keys[] = {
      .standard = "20s",
      .help = "How long a stop (SIGTERM, SIGINT) waits for requests that are being answered. Keep "
              "it below terminationGracePeriodSeconds of the pod this runs in."},
+    {.path = "server.allowPlainHTTP", BOOL(server.allow_plain_http), .standard = "false",
+     .help = "Serve other hosts without server.tls. false = without certificate no address but "
+             "the host's own is listened on; with true whoever can connect can read and change "
+             "every call on its way, and ask for a bind."},
+    {.path = "server.tls.certFile", PATH(server.tls.cert_file), .standard = "",
+     .help = "The server's certificate, followed by those between it and its CA. Empty = plain "
+             "HTTP. Needs server.tls.keyFile."},
+    {.path = "server.tls.keyFile", PATH(server.tls.key_file), .standard = "",
+     .help = "The private key of server.tls.certFile, not encrypted."},
+    {.path = "server.tls.clientCAFile", PATH(server.tls.client_ca_file), .standard = "",
+     .help = "The CAs of the clients. If set, verbs are answered 403 to callers without a valid "
+             "client certificate of one of them; probes and /metrics need none."},
+    {.path = "server.tls.allowedClients", LIST(server.tls.allowed_clients), .standard = "",
+     .help = "Names of which a client certificate must bear one, as common name or as DNS or URI "
+             "in its subject alternative names. Empty = every certificate of "
+             "server.tls.clientCAFile will do."},
+
+    {.path = "health.address", TEXT(health.address), .standard = "",
+     .check = check_address_or_none,
+     .help = "Numeric IPv4 or IPv6 address that health.port listens on. Empty = that of "
+             "server.address."},
+    {.path = "health.port", INTEGER(health.port, 0, 65535), .standard = "0",
+     .help = "A TCP port of their own for probes and metrics, always of plain HTTP: kubelet and "
+             "Prometheus need nothing more, and nothing can be changed there. 0 = on "
+             "server.port."},
 
     {.path = "policy.device", TEXT(policy.device), .standard = "default",
      .check = check_device_policy, .choices = device_policy_names, RELOADABLE,
@@ -172,14 +210,14 @@ const struct config_key config_keys[] = {
              "series."},
 
     {.path = "debug.remote", BOOL(debug.remote), .standard = "false", RELOADABLE,
-     .help = "Answer /debug to every peer. false = to this host only; the views name all pods "
-             "and nodes."},
+     .help = "Answer /debug to every peer. false = to this host and to callers with a valid "
+             "client certificate; the views name all pods and nodes."},
 
     {.path = "log.verbosity", INTEGER(log.verbosity, 0, 10), .standard = "2", RELOADABLE,
      .help = "As klog's -v: 0 always shown, 2 what happened to each pod, 4 why (each decision), "
              "6 trace. Warnings and errors are always shown."},
 
-    {.path = "embedded.manifests", TEXT(embedded.manifests), .standard = "",
+    {.path = "embedded.manifests", PATH(embedded.manifests), .standard = "",
      .help = "A file, or a directory of *.yaml, *.yml and *.json files, with Nodes, Devices and "
              "Pods. If set, the cluster in memory is used and no API server is asked. A relative "
              "path counts from the directory of the configuration file."},
@@ -292,6 +330,12 @@ static const void *const_field(const struct config_key *key, const struct config
     return (const char *)config + key->offset;
 }
 
+char *config_key_text(const struct config_key *key, struct config *config)
+{
+    assert(key->type == KEY_TEXT);
+    return field(key, config);
+}
+
 /* Cut the first word off a list "a|b|c". */
 static bool next_word(const char **list, struct str *ret)
 {
@@ -350,6 +394,48 @@ static int set_text(const struct config_key *key, void *to, struct str value, st
     if (value.len > 0)
         memcpy(to, value.data, value.len);
     return 0;
+}
+
+int config_key_add(const struct config_key *key, struct config *config, struct str item,
+                   struct error *err)
+{
+    struct config_list *list = field(key, config);
+
+    assert(key->type == KEY_LIST);
+    if (list->count == CONFIG_LIST_MAX)
+        return error_set(err, -EINVAL, "%s: more than %d items", key->path, CONFIG_LIST_MAX);
+    if (item.len == 0)
+        return error_set(err, -EINVAL, "%s: an item is empty", key->path);
+    if (item.len >= CONFIG_LIST_TEXT_MAX)
+        return error_set(err, -EINVAL, "%s: an item is longer than %d bytes", key->path,
+                         CONFIG_LIST_TEXT_MAX - 1);
+    if (!printable(item))
+        return error_set(err, -EINVAL, "%s: holds bytes that are not printable UTF-8 text",
+                         key->path);
+    memcpy(list->items[list->count], item.data, item.len);
+    list->items[list->count++][item.len] = '\0';
+    return 0;
+}
+
+/* Items separated by commas. */
+static int set_list(const struct config_key *key, struct config *config, struct str value,
+                    struct error *err)
+{
+    struct config_list *list = field(key, config), before = *list;
+    int result = 0;
+
+    memset(list, 0, sizeof *list);
+    while (value.len > 0 && result == 0) {
+        const char *comma = memchr(value.data, ',', value.len);
+        size_t len = comma != NULL ? (size_t)(comma - value.data) : value.len;
+        size_t cut = comma != NULL ? len + 1 : len;
+
+        result = config_key_add(key, config, (struct str){value.data, len}, err);
+        value = (struct str){value.data + cut, value.len - cut};
+    }
+    if (result < 0)
+        *list = before;
+    return result;
 }
 
 static int set_word(const struct config_key *key, unsigned *to, struct str value, struct error *err)
@@ -424,6 +510,8 @@ int config_key_set(const struct config_key *key, struct config *config, struct s
     switch (key->type) {
     case KEY_TEXT:
         return set_text(key, field(key, config), value, err);
+    case KEY_LIST:
+        return set_list(key, config, value, err);
     case KEY_WORD:
         return set_word(key, field(key, config), value, err);
     case KEY_BOOL:
@@ -464,6 +552,16 @@ static void print_text(struct str text, struct strbuf *out)
         strbuf_json_string(out, text);
 }
 
+static void print_list(const struct config_list *list, struct strbuf *out)
+{
+    strbuf_putc(out, '[');
+    for (uint32_t i = 0; i < list->count; i++) {
+        strbuf_puts(out, i > 0 ? ", " : "");
+        strbuf_json_string(out, str_from(list->items[i]));
+    }
+    strbuf_putc(out, ']');
+}
+
 static void print_word(const struct config_key *key, unsigned value, struct strbuf *out)
 {
     const char *list = key->words;
@@ -485,6 +583,9 @@ void config_key_print(const struct config_key *key, const struct config *config,
     switch (key->type) {
     case KEY_TEXT:
         print_text(str_from(from), out);
+        break;
+    case KEY_LIST:
+        print_list(from, out);
         break;
     case KEY_WORD:
         print_word(key, *(const unsigned *)from, out);
@@ -523,6 +624,9 @@ void config_key_print_type(const struct config_key *key, struct strbuf *out)
         else
             strbuf_puts(out, "text");
         break;
+    case KEY_LIST:
+        strbuf_printf(out, "list of text, up to %d", CONFIG_LIST_MAX);
+        break;
     case KEY_WORD:
         print_choices(key->words, out);
         break;
@@ -539,6 +643,15 @@ void config_key_print_type(const struct config_key *key, struct strbuf *out)
     }
 }
 
+static bool lists_equal(const struct config_list *a, const struct config_list *b)
+{
+    bool equal = a->count == b->count;
+
+    for (uint32_t i = 0; equal && i < a->count; i++)
+        equal = strcmp(a->items[i], b->items[i]) == 0;
+    return equal;
+}
+
 bool config_key_equal(const struct config_key *key, const struct config *a, const struct config *b)
 {
     const void *one = const_field(key, a), *other = const_field(key, b);
@@ -546,6 +659,8 @@ bool config_key_equal(const struct config_key *key, const struct config *a, cons
     switch (key->type) {
     case KEY_TEXT:
         return strcmp(one, other) == 0;
+    case KEY_LIST:
+        return lists_equal(one, other);
     case KEY_WORD:
         return *(const unsigned *)one == *(const unsigned *)other;
     case KEY_BOOL:

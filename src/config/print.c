@@ -32,25 +32,57 @@ static void print_comment(const char *text, uint32_t indent, struct strbuf *out)
     strbuf_putc(out, '\n');
 }
 
+#define INDENT 2
+
+/* The part of a path before its last dot. */
+static struct str section_of(struct str path)
+{
+    while (path.len > 0 && path.data[path.len - 1] != '.')
+        path.len--;
+    path.len -= path.len > 0;
+    return path;
+}
+
+/* Columns that the content of a section is indented by. */
+static uint32_t depth_of(struct str section)
+{
+    uint32_t depth = section.len > 0 ? INDENT : 0;
+
+    for (size_t i = 0; i < section.len; i++)
+        depth += section.data[i] == '.' ? INDENT : 0;
+    return depth;
+}
+
+/* Open a section, and those around it that are not open. */
+static void print_section(struct str section, struct str open, struct strbuf *out)
+{
+    struct str outer = section_of(section);
+    bool is_open = str_eq(section, open) ||
+                   (open.len > section.len && open.data[section.len] == '.' &&
+                    memcmp(open.data, section.data, section.len) == 0);
+
+    if (section.len == 0 || is_open)
+        return;
+    print_section(outer, open, out);
+    print_comment(config_section_find(section)->help, depth_of(outer), out);
+    section.data += outer.len > 0 ? outer.len + 1 : 0;
+    section.len -= outer.len > 0 ? outer.len + 1 : 0;
+    strbuf_printf(out, "%*s%.*s:\n", (int)depth_of(outer), "", STR_ARG(section));
+}
+
 static void print_key(const struct config_key *key, const struct config *config, struct strbuf *out)
 {
-    const char *dot = strchr(key->path, '.');
-    uint32_t indent = dot != NULL ? 2 : 0;
+    struct str section = section_of(str_from(key->path));
+    uint32_t indent = depth_of(section);
+    const char *name = key->path + section.len + (section.len > 0);
 
     print_comment(key->help, indent, out);
     strbuf_printf(out, "%*s# [", (int)indent, "");
     config_key_print_type(key, out);
     strbuf_puts(out, key->reloadable ? "; taken over by a reload]\n" : "; needs a restart]\n");
-    strbuf_printf(out, "%*s%s: ", (int)indent, "", dot != NULL ? dot + 1 : key->path);
+    strbuf_printf(out, "%*s%s: ", (int)indent, "", name);
     config_key_print(key, config, out);
     strbuf_putc(out, '\n');
-}
-
-static struct str section_of(const struct config_key *key)
-{
-    const char *dot = strchr(key->path, '.');
-
-    return (struct str){key->path, dot != NULL ? (size_t)(dot - key->path) : 0};
 }
 
 void config_print(const struct config *config, struct strbuf *out)
@@ -68,13 +100,10 @@ void config_print(const struct config *config, struct strbuf *out)
     strbuf_puts(out, "apiVersion: " CONFIG_API_VERSION "\nkind: " CONFIG_KIND "\n");
 
     for (uint32_t i = 0; i < config_key_count; i++) {
-        struct str section = section_of(&config_keys[i]);
+        struct str section = section_of(str_from(config_keys[i].path));
 
         strbuf_putc(out, '\n');
-        if (section.len > 0 && !str_eq(section, open)) {
-            print_comment(config_section_find(section)->help, 0, out);
-            strbuf_printf(out, "%.*s:\n", STR_ARG(section));
-        }
+        print_section(section, open, out);
         open = section;
         print_key(&config_keys[i], config, out);
     }

@@ -28,7 +28,7 @@ struct settings {
     struct str outer[DEPTH_MAX]; /* paths of the mappings around it */
     uint32_t depth;              /* open mappings; 0 = before or behind the document */
     bool started;                /* the root mapping was opened */
-    bool in_list;                /* a list was given out last and is still to be passed over */
+    bool in_list;                /* a list was given out last and its end was not read yet */
     bool ended;
     bool complete;
     bool failed;
@@ -257,6 +257,17 @@ static bool start(struct settings *settings)
     return finish(settings);
 }
 
+/* Fill in a scalar. False when memory ends. */
+static bool take_scalar(struct settings *settings, const yaml_event_t *event, struct setting *ret)
+{
+    ret->shape = SETTING_SCALAR;
+    ret->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    ret->value =
+        arena_str(&settings->mem, (struct str){(const char *)event->data.scalar.value,
+                                               event->data.scalar.length});
+    return ret->value.data != NULL || stop_for_memory(settings);
+}
+
 /* Read the value of a key. False when it cannot be given out (and, if it was opened, is passed
  * over). */
 static bool take_value(struct settings *settings, struct setting *ret)
@@ -268,11 +279,7 @@ static bool take_value(struct settings *settings, struct setting *ret)
         return false;
     ret->value_at = place_of(event.start_mark);
     if (event.type == YAML_SCALAR_EVENT) {
-        ret->shape = SETTING_SCALAR;
-        ret->quoted = event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-        ret->value = arena_str(&settings->mem, (struct str){(const char *)event.data.scalar.value,
-                                                            event.data.scalar.length});
-        good = ret->value.data != NULL || stop_for_memory(settings);
+        good = take_scalar(settings, &event, ret);
     } else if (event.type == YAML_MAPPING_START_EVENT) {
         ret->shape = SETTING_MAPPING;
         good = enter(settings, ret->path, ret->value_at);
@@ -357,6 +364,30 @@ bool settings_next(struct settings *settings, struct setting *ret)
         }
     }
     return false;
+}
+
+bool settings_item(struct settings *settings, struct setting *ret)
+{
+    yaml_event_t event;
+    bool good = false;
+
+    if (!settings->in_list || !next_event(settings, &event))
+        return false;
+    ret->value_at = place_of(event.start_mark);
+    if (event.type == YAML_SCALAR_EVENT) {
+        good = take_scalar(settings, &event, ret);
+    } else if (opens(&event)) {
+        ret->shape = event.type == YAML_MAPPING_START_EVENT ? SETTING_MAPPING : SETTING_LIST;
+        skip_open(settings, 1);
+        good = true;
+    } else if (event.type == YAML_ALIAS_EVENT) { /* reported, and of no shape */
+        yaml_event_delete(&event);
+        return settings_item(settings, ret);
+    } else {
+        settings->in_list = false;
+    }
+    yaml_event_delete(&event);
+    return good;
 }
 
 void settings_skip(struct settings *settings)

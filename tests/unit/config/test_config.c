@@ -227,6 +227,98 @@ static void rules_between_keys_are_held(void **state)
     assert_bad(HEAD "server:\n  maxConnections: 100\n",
                "f.yaml:4:19: server.maxConnectionsPerClient: 128 is more than "
                "server.maxConnections (100)\n");
+    assert_bad(HEAD "server:\n  tls: {certFile: c}\n",
+               "f.yaml:4:19: server.tls.keyFile: missing; server.tls.certFile and "
+               "server.tls.keyFile go together\n");
+    assert_bad(HEAD "server:\n  tls: {keyFile: k}\n",
+               "f.yaml:4:18: server.tls.certFile: missing; server.tls.certFile and "
+               "server.tls.keyFile go together\n");
+    assert_bad(HEAD "server:\n  tls:\n    clientCAFile: ca\n",
+               "f.yaml:5:19: server.tls.clientCAFile: clients show their certificates to a server "
+               "with server.tls.certFile only\n");
+    assert_bad(HEAD "server:\n  tls:\n    certFile: c\n    keyFile: k\n    allowedClients: [a]\n",
+               "f.yaml:7:21: server.tls.allowedClients: without server.tls.clientCAFile nobody's "
+               "name is known\n");
+}
+
+#define UNPROTECTED                                                                                \
+    " can be reached from other hosts, and plain HTTP protects nothing on the way there; set "     \
+    "server.tls, or server.allowPlainHTTP: true\n"
+
+static void plain_http_stays_on_this_host(void **state)
+{
+    static const char *const own[] = {"127.0.0.1", "127.200.3.4", "\"::1\"",
+                                      "\"::ffff:127.0.0.1\""};
+    char text[256];
+
+    (void)state;
+    assert_bad(HEAD "server:\n  address: 0.0.0.0\n",
+               "f.yaml:4:12: server.address: 0.0.0.0" UNPROTECTED);
+    assert_bad(HEAD "server: {address: '::'}\n", "f.yaml:3:19: server.address: ::" UNPROTECTED);
+    assert_bad(HEAD "server: {address: '::ffff:10.0.0.1'}\n",
+               "f.yaml:3:19: server.address: ::ffff:10.0.0.1" UNPROTECTED);
+    parse_good(HEAD "health: {address: 10.1.2.3, port: 1}\n"); /* no verbs there */
+    parse_good(HEAD "server: {address: 0.0.0.0, allowPlainHTTP: true}\n");
+    parse_good(HEAD "server: {address: 0.0.0.0, tls: {certFile: c, keyFile: k}}\n"
+                    "health: {address: '::', port: 1}\n");
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        snprintf(text, sizeof text, HEAD "server: {address: %s}\nhealth: {port: 1}\n", own[i]);
+        parse_good(text);
+    }
+}
+
+static void lists_are_read(void **state)
+{
+    struct config c = parse_good(HEAD "server:\n  tls:\n    certFile: c\n    keyFile: k\n"
+                                      "    clientCAFile: ca\n    allowedClients:\n"
+                                      "      - kube-scheduler\n      - \"a,b\"\n  port: 7\n");
+
+    (void)state;
+    assert_int_equal(c.server.tls.allowed_clients.count, 2);
+    assert_string_equal(c.server.tls.allowed_clients.items[0], "kube-scheduler");
+    assert_string_equal(c.server.tls.allowed_clients.items[1], "a,b");
+    assert_int_equal(c.server.port, 7);
+    parse_good(HEAD "server: {tls: {allowedClients: []}}\n");
+    assert_bad(HEAD "server: {tls: {allowedClients: x}}\n",
+               "f.yaml:3:32: server.tls.allowedClients: a string where a list is wanted\n");
+    assert_bad(HEAD "server:\n  tls:\n    certFile: c\n    keyFile: k\n    clientCAFile: a\n"
+                    "    allowedClients: [1, a, [b, [c]], {d: e}, '', *f, \"x\\ny\"]\n"
+                    "    nothing: 1\n",
+               "f.yaml:8:22: server.tls.allowedClients: a number where a string is wanted\n"
+               "f.yaml:8:28: server.tls.allowedClients: a list where a string is wanted\n"
+               "f.yaml:8:38: server.tls.allowedClients: a mapping where a string is wanted\n"
+               "f.yaml:8:46: server.tls.allowedClients: an item is empty\n"
+               "f.yaml:8:50: aliases are not used here; write the value again\n"
+               "f.yaml:8:54: server.tls.allowedClients: holds bytes that are not printable UTF-8 "
+               "text\n"
+               "f.yaml:9:5: server.tls.nothing: unknown key\n");
+}
+
+static void lists_are_bounded(void **state)
+{
+    struct config config, before;
+    struct error err;
+    struct strbuf text;
+
+    (void)state;
+    strbuf_init(&text);
+    config_defaults(&config);
+    for (int i = 0; i < CONFIG_LIST_MAX; i++)
+        strbuf_puts(&text, i > 0 ? ",x" : "x");
+    assert_int_equal(config_set(&config, "server.tls.allowedClients", text.data, &err), 0);
+    assert_int_equal(config.server.tls.allowed_clients.count, CONFIG_LIST_MAX);
+    before = config;
+    strbuf_puts(&text, ",y");
+    assert_int_equal(config_set(&config, "server.tls.allowedClients", text.data, &err), -EINVAL);
+    assert_string_equal(err.text, "server.tls.allowedClients: more than 32 items");
+    strbuf_done(&text);
+    for (int i = 0; i < CONFIG_LIST_TEXT_MAX; i++)
+        strbuf_putc(&text, 'x');
+    assert_int_equal(config_set(&config, "server.tls.allowedClients", text.data, &err), -EINVAL);
+    assert_string_equal(err.text, "server.tls.allowedClients: an item is longer than 255 bytes");
+    assert_memory_equal(&config, &before, sizeof config);
+    assert_int_equal(config_set(&config, "server.tls.allowedClients", text.data + 1, &err), 0);
+    strbuf_done(&text);
 }
 
 static void head_is_required(void **state)
@@ -516,6 +608,9 @@ int main(void)
         cmocka_unit_test(types_are_held),
         cmocka_unit_test(bounds_are_held),
         cmocka_unit_test(rules_between_keys_are_held),
+        cmocka_unit_test(plain_http_stays_on_this_host),
+        cmocka_unit_test(lists_are_read),
+        cmocka_unit_test(lists_are_bounded),
         cmocka_unit_test(head_is_required),
         cmocka_unit_test(all_problems_are_reported_in_order),
         cmocka_unit_test(yaml_features_are_refused),

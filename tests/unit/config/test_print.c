@@ -57,6 +57,13 @@ static void other_values_read_back(void **state)
         {"server.idleTimeout", "95001ms"},
         {"server.requestTimeout", "1m"},
         {"server.drainTimeout", "0s"},
+        {"server.allowPlainHTTP", "true"},
+        {"server.tls.certFile", "tls.crt"},
+        {"server.tls.keyFile", "/etc/tls key"},
+        {"server.tls.clientCAFile", "null"},
+        {"server.tls.allowedClients", "kube-scheduler,spiffe://x/y: z,true,\"[1]\""},
+        {"health.address", "127.0.0.2"},
+        {"health.port", "65535"},
         {"policy.device", "binpack"},
         {"policy.node", "none"},
         {"unknownPods", "ignore"},
@@ -116,11 +123,11 @@ static void shipped_file_is_the_printed_one(void **state)
     config_print(&defaults, &printed);
     assert_string_equal(printed.data, shipped.data);
     for (uint32_t i = 0; i < config_key_count; i++) {
-        const char *dot = strchr(config_keys[i].path, '.');
+        const char *path = config_keys[i].path, *dot = strrchr(path, '.');
+        int dots = (dot != NULL) + (dot != NULL && strchr(path, '.') != dot);
         char line[64];
 
-        snprintf(line, sizeof line, "\n%s%s: ", dot != NULL ? "  " : "",
-                 dot != NULL ? dot + 1 : config_keys[i].path);
+        snprintf(line, sizeof line, "\n%*s%s: ", 2 * dots, "", dot != NULL ? dot + 1 : path);
         assert_non_null(strstr(shipped.data, line));
     }
     strbuf_done(&printed);
@@ -175,6 +182,8 @@ static void lines_are_short_and_reference_has_every_key(void **state)
         strstr(out.data, "| `policy.device` | default, binpack or spread | `default` | yes | "));
     assert_non_null(
         strstr(out.data, "| `server.idleTimeout` | duration, 95s to 3600s | `120s` | no | "));
+    assert_non_null(strstr(
+        out.data, "| `server.tls.allowedClients` | list of text, up to 32 | `[]` | no | "));
     strbuf_done(&out);
 }
 
