@@ -11,6 +11,7 @@
  * for the busy ones. libmicrohttpd only knows a timeout of silence: a client that sends one byte a
  * second would hold its thread for ever.
  *
+ * (greeting: TLS only) --handshake done--> idle
  *   idle --first byte--> arriving --body complete--> handling --answer queued--> answering
  * --sent--> idle
  *     \________________________/                                                     /
@@ -18,9 +19,11 @@
  *
  * A connection without a request may stay idle as long as the idle timeout allows. The first byte
  * of a request is seen in the kernel's count of received bytes, because the library tells of a
- * request only when its first line is complete.
+ * request only when its first line is complete. A handshake may take as long as a request. What is
+ * late on an encrypted connection is cut without a 408, which could not be encrypted from outside.
  */
 enum connection_phase {
+    CONNECTION_GREETING,
     CONNECTION_IDLE,
     CONNECTION_ARRIVING,
     CONNECTION_HANDLING,
@@ -32,6 +35,7 @@ enum connection_phase {
 struct connection {
     struct connection *next, *previous;
     int fd;
+    bool encrypted;
     enum connection_phase phase;
     int64_t since_ns;         /* of the phase */
     int64_t first_byte_ns;    /* of the request; 0 = none seen */
@@ -58,8 +62,8 @@ int connections_start(struct connections *connections, uint32_t request_timeout_
 /* End the thread and free the table; every connection has been closed. */
 void connections_stop(struct connections *connections);
 
-/* A connection was accepted; NULL when memory ends. */
-struct connection *connections_add(struct connections *connections, int fd);
+/* A connection was accepted, and is idle or, if encrypted, greeting; NULL when memory ends. */
+struct connection *connections_add(struct connections *connections, int fd, bool encrypted);
 
 /* A connection is about to be closed: its fd is not touched any more. */
 void connections_remove(struct connections *connections, struct connection *connection);

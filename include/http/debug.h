@@ -5,7 +5,8 @@
 #include "http/server.h"
 
 /* GET /debug/cache: what the cache holds, as JSON, nodes by name; ?node=NAME picks one. Only for
- * loopback peers unless debug_remote is set (403). `self` is a struct http_app. */
+ * loopback peers and those with a valid client certificate, unless debug_remote is set (403).
+ * `self` is a struct http_app. */
 void debug_cache(void *self, const struct http_request *request, struct http_reply *reply);
 
 #endif

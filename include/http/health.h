@@ -12,7 +12,8 @@
 /* GET /livez and /healthz: the process answers. */
 void health_live(void *self, const struct http_request *request, struct http_reply *reply);
 
-/* GET /readyz: the first lists are complete and the daemon is not stopping; 503 otherwise. */
+/* GET /readyz: the first lists are complete, the TLS files are good and the daemon is not stopping;
+ * 503 otherwise. */
 void health_ready(void *self, const struct http_request *request, struct http_reply *reply);
 
 #endif

@@ -9,11 +9,13 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "http/tls.h"
 
 /*
  * A thin adapter over libmicrohttpd: thread per connection (handlers may block), bodies collected
  * up to a cap before the handler runs, Content-Length on every answer, limits on connections and on
- * the time a request may take to arrive, drain at stop.
+ * the time a request may take to arrive, drain at stop. Several may run in one process. Log lines
+ * of a request bear its requestID and, if it is known, the client's name.
  */
 struct http_server;
 
@@ -24,7 +26,9 @@ struct http_request {
     struct str query; /* what follows '?', raw; empty if none */
     struct str rest;  /* for prefix routes: the path behind the route's own */
     struct str body;
+    uint64_t id; /* counted through in this process, from 1 */
     bool loopback_peer;
+    bool known_client; /* has shown a valid client certificate */
     struct arena *mem; /* lives until the answer is sent */
 };
 
@@ -40,17 +44,25 @@ struct http_reply {
 typedef void (*http_handler)(void *self, const struct http_request *request,
                              struct http_reply *reply);
 
+/* Who is answered. */
+enum http_access {
+    HTTP_ACCESS_CLIENTS, /* those with a valid certificate, where clients are asked for one */
+    HTTP_ACCESS_ALL,
+};
+
 /* One row of the route table. */
 struct http_route {
     const char *method; /* "GET" routes answer HEAD too */
     const char *path;   /* exact, or a prefix when it ends in "/" + "*" */
     http_handler handle;
     void *self;
+    enum http_access access;
 };
 
 struct http_options {
     const char *address; /* numeric IPv4 or IPv6 */
     uint16_t port;       /* 0 = any */
+    struct tls *tls;     /* borrowed until stop; NULL = plain HTTP */
     uint64_t max_body_bytes;
     uint32_t max_connections, max_connections_per_client;
     uint32_t idle_timeout_ms, request_timeout_ms;
@@ -58,9 +70,9 @@ struct http_options {
     uint32_t route_count;
 };
 
-/* Listen and serve. Unknown paths get 404, known paths with another method 405 with Allow, bodies
- * past the cap 413, requests that take too long to arrive 408 and a closed connection; each with a
- * JSON body. */
+/* Listen and serve. Unknown paths get 404, known paths with another method 405 with Allow, callers
+ * that lack a client certificate 403 before their body is read, bodies past the cap 413, requests
+ * that take too long to arrive 408 and a closed connection; each with a JSON body. */
 int http_server_start(const struct http_options *options, struct http_server **ret,
                       struct error *err);
 

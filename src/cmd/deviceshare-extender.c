@@ -9,6 +9,7 @@
 #include "embed/cluster.h"
 #include "http/handlers.h"
 #include "http/server.h"
+#include "http/tls.h"
 #include "sched/sched.h"
 
 #include <errno.h>
@@ -21,6 +22,9 @@
 /* Exit status; documented in --help. */
 enum { EXIT_CLEAN = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
+/* Probes and metrics take no longer. */
+#define PROBE_DRAIN_MS 1000
+
 struct extender {
     struct flags flags;
     struct config config; /* in effect */
@@ -30,7 +34,10 @@ struct extender {
     struct http_app app;
     struct http_app_paths paths;
     struct http_route routes[HTTP_APP_ROUTES_MAX + EMBEDDED_ROUTES_MAX];
-    struct http_server *server;
+    struct http_route health_routes[HTTP_APP_ROUTES_MAX];
+    struct tls *tls;            /* NULL = plain HTTP */
+    struct http_server *server; /* of the verbs */
+    struct http_server *health; /* NULL = the same */
 };
 
 /* ---- settings ---- */
@@ -197,27 +204,80 @@ static int load_cluster(struct extender *extender, struct error *err)
     return 0;
 }
 
-static int serve(struct extender *extender, struct error *err)
+static int load_tls(struct extender *extender, struct error *err)
 {
     const struct config *config = &extender->config;
-    uint32_t count = http_app_routes(&extender->app, config->server.url_prefix, &extender->paths,
-                                     extender->routes);
-    count += embedded_routes(extender->cluster, extender->routes + count);
-    struct http_options options = {
+    const struct config_list *allowed = &config->server.tls.allowed_clients;
+    const char *names[CONFIG_LIST_MAX];
+    for (uint32_t i = 0; i < allowed->count; i++)
+        names[i] = allowed->items[i];
+    struct tls_options options = {
+        .cert_file = config->server.tls.cert_file,
+        .key_file = config->server.tls.key_file,
+        .client_ca_file = config->server.tls.client_ca_file,
+        .allowed = names,
+        .allowed_count = allowed->count,
+    };
+    if (options.cert_file[0] == '\0')
+        return 0;
+    if (tls_open(&options, &extender->tls, err) < 0)
+        return error_wrap(err, "server.tls");
+    extender->app.tls = extender->tls;
+    return 0;
+}
+
+static struct http_options server_options(const struct extender *extender)
+{
+    const struct config *config = &extender->config;
+    return (struct http_options){
         .address = config->server.address,
         .port = (uint16_t)config->server.port,
+        .tls = extender->tls,
         .max_body_bytes = (uint64_t)config->server.max_body_bytes,
         .max_connections = (uint32_t)config->server.max_connections,
         .max_connections_per_client = (uint32_t)config->server.max_connections_per_client,
         .idle_timeout_ms = (uint32_t)config->server.idle_timeout_ms,
         .request_timeout_ms = (uint32_t)config->server.request_timeout_ms,
-        .routes = extender->routes,
-        .route_count = count,
     };
+}
+
+static int serve_health(struct extender *extender, struct error *err)
+{
+    const struct config *config = &extender->config;
+    struct http_options options = server_options(extender);
+    if (config->health.address[0] != '\0')
+        options.address = config->health.address;
+    options.port = (uint16_t)config->health.port;
+    options.tls = NULL;
+    options.routes = extender->health_routes;
+    options.route_count = http_app_health_routes(&extender->app, extender->health_routes);
+    int result = http_server_start(&options, &extender->health, err);
+    if (result < 0)
+        return error_wrap(err, "health");
+    log_info(0, "Listening for probes", LOG_TEXT("address", options.address),
+             LOG_INT("port", http_server_port(extender->health)));
+    return 0;
+}
+
+static int serve(struct extender *extender, struct error *err)
+{
+    const struct config *config = &extender->config;
+    if (config->health.port != 0 && serve_health(extender, err) < 0)
+        return err->code;
+    struct http_route *routes = extender->routes;
+    uint32_t count =
+        http_app_routes(&extender->app, config->server.url_prefix, &extender->paths, routes);
+    if (config->health.port == 0)
+        count += http_app_health_routes(&extender->app, routes + count);
+    count += embedded_routes(extender->cluster, routes + count);
+    struct http_options options = server_options(extender);
+    options.routes = routes;
+    options.route_count = count;
     int result = http_server_start(&options, &extender->server, err);
     if (result == 0)
         log_info(0, "Listening", LOG_TEXT("address", options.address),
-                 LOG_INT("port", http_server_port(extender->server)));
+                 LOG_INT("port", http_server_port(extender->server)),
+                 LOG_TEXT("protocol", extender->tls != NULL ? "https" : "http"));
     return result;
 }
 
@@ -231,12 +291,23 @@ static int start(struct extender *extender, struct error *err)
     if (result == 0)
         result = load_cluster(extender, err);
     if (result == 0)
+        result = load_tls(extender, err);
+    if (result == 0)
         result = serve(extender, err);
     return result;
 }
 
+/* Stop to serve; probes are answered to the end. The number of requests without an answer: then
+ * their threads may still use every part. */
+static unsigned stop_serving(struct extender *extender, int64_t drain_ms)
+{
+    unsigned left = http_server_stop(extender->server, drain_ms);
+    return left + http_server_stop(extender->health, PROBE_DRAIN_MS);
+}
+
 static void free_parts(struct extender *extender)
 {
+    tls_close(extender->tls);
     cluster_free(extender->cluster);
     cache_free(extender->cache);
 }
@@ -244,9 +315,8 @@ static void free_parts(struct extender *extender)
 static int stop(struct extender *extender)
 {
     atomic_store(&extender->app.draining, true);
-    unsigned left = http_server_stop(extender->server, extender->config.server.drain_timeout_ms);
+    unsigned left = stop_serving(extender, extender->config.server.drain_timeout_ms);
     if (left > 0) {
-        /* Their threads may still use every part. */
         log_error("Stopped with requests unanswered", LOG_INT("requests", left));
         _exit(EXIT_FAILED);
     }
@@ -265,6 +335,8 @@ static int run(struct extender *extender)
     log_set_verbosity((int)extender->config.log.verbosity);
     if (start(extender, &err) < 0) {
         log_error("Cannot start", LOG_TEXT("err", err.text));
+        if (stop_serving(extender, 0) > 0)
+            _exit(EXIT_FAILED);
         free_parts(extender);
         return EXIT_FAILED;
     }

@@ -100,11 +100,11 @@ static void delete_pod(void *self, const struct http_request *request, struct ht
 uint32_t embedded_routes(struct cluster *cluster, struct http_route *routes)
 {
     static const struct http_route table[] = {
-        {"GET", "/embedded/manifests", get_manifests, NULL},
-        {"POST", "/embedded/manifests", apply_manifests, NULL},
-        {"DELETE", "/embedded/nodes/*", delete_node, NULL},
-        {"DELETE", "/embedded/devices/*", delete_device, NULL},
-        {"DELETE", "/embedded/pods/*", delete_pod, NULL},
+        {"GET", "/embedded/manifests", get_manifests, NULL, HTTP_ACCESS_CLIENTS},
+        {"POST", "/embedded/manifests", apply_manifests, NULL, HTTP_ACCESS_CLIENTS},
+        {"DELETE", "/embedded/nodes/*", delete_node, NULL, HTTP_ACCESS_CLIENTS},
+        {"DELETE", "/embedded/devices/*", delete_device, NULL, HTTP_ACCESS_CLIENTS},
+        {"DELETE", "/embedded/pods/*", delete_pod, NULL, HTTP_ACCESS_CLIENTS},
     };
     uint32_t count = sizeof(table) / sizeof(table[0]);
     for (uint32_t i = 0; i < count; i++) {

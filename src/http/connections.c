@@ -11,6 +11,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -20,6 +21,9 @@
 /* A client in full swing sends its next request sooner than this; one that does not is told by the
  * end of the connection that the server is going. */
 #define IDLE_GRACE_NS (250 * NS_PER_MS)
+
+/* A handshake takes some rounds to the client and back. */
+#define GREETING_GRACE_NS (1000 * NS_PER_MS)
 
 static int64_t now_ns(void)
 {
@@ -38,6 +42,17 @@ static uint64_t bytes_received(int fd)
     return info.tcpi_bytes_received;
 }
 
+/* Those of them that were read; what lies unread begins the next request. Asked in this order, what
+ * arrives in between counts as unread. */
+static uint64_t bytes_read(int fd)
+{
+    uint64_t received = bytes_received(fd);
+    int unread = 0;
+    if (ioctl(fd, FIONREAD, &unread) != 0 || unread < 0 || (uint64_t)unread > received)
+        return received;
+    return received - (uint64_t)unread;
+}
+
 static void note_first_byte_locked(struct connection *connection, int64_t now)
 {
     if (connection->phase == CONNECTION_IDLE && connection->first_byte_ns == 0 &&
@@ -49,6 +64,8 @@ static void note_first_byte_locked(struct connection *connection, int64_t now)
 static bool is_busy(const struct connection *connection)
 {
     switch (connection->phase) {
+    case CONNECTION_GREETING: /* nothing was asked yet */
+        break;
     case CONNECTION_IDLE:
         return connection->first_byte_ns != 0;
     case CONNECTION_ARRIVING:
@@ -84,7 +101,8 @@ static void cut_late_request_locked(struct connection *connection)
                           sizeof(body) - 1, body);
     /* The library cannot answer before the request is complete. Nothing else is being sent on a
      * connection whose request is still arriving. */
-    (void)!send(connection->fd, answer, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (!connection->encrypted)
+        (void)!send(connection->fd, answer, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
     metrics_add(METRIC_HTTP_RESPONSES, http_status_class(408), 1);
     cut_locked(connection);
 }
@@ -97,8 +115,10 @@ static unsigned cut_late_locked(struct connections *connections, int64_t now)
         if (is_arriving(c) && now - c->first_byte_ns > connections->request_timeout_ns) {
             cut_late_request_locked(c);
             cut++;
-        } else if (c->phase == CONNECTION_ANSWERING &&
-                   now - c->since_ns > connections->answer_timeout_ns) {
+        } else if ((c->phase == CONNECTION_ANSWERING &&
+                    now - c->since_ns > connections->answer_timeout_ns) ||
+                   (c->phase == CONNECTION_GREETING &&
+                    now - c->since_ns > connections->request_timeout_ns)) {
             cut_locked(c);
             cut++;
         }
@@ -132,7 +152,8 @@ static void *watch(void *self)
         unsigned cut = cut_late_locked(connections, now);
         if (cut > 0) {
             pthread_mutex_unlock(&connections->lock);
-            log_info(2, "Connections cut: request or answer took too long", LOG_INT("count", cut));
+            log_info(2, "Connections cut: handshake, request or answer took too long",
+                     LOG_INT("count", cut));
             pthread_mutex_lock(&connections->lock);
         }
     }
@@ -173,12 +194,14 @@ void connections_stop(struct connections *connections)
     pthread_mutex_destroy(&connections->lock);
 }
 
-struct connection *connections_add(struct connections *connections, int fd)
+struct connection *connections_add(struct connections *connections, int fd, bool encrypted)
 {
     struct connection *connection = mem_calloc(1, sizeof(*connection));
     if (connection == NULL)
         return NULL;
     connection->fd = fd;
+    connection->encrypted = encrypted;
+    connection->phase = encrypted ? CONNECTION_GREETING : CONNECTION_IDLE;
     connection->since_ns = now_ns();
 
     pthread_mutex_lock(&connections->lock);
@@ -215,7 +238,7 @@ bool connections_enter(struct connections *connections, struct connection *conne
         connection->since_ns = now;
         if (phase == CONNECTION_IDLE) {
             connection->first_byte_ns = 0;
-            connection->received_before = bytes_received(connection->fd);
+            connection->received_before = bytes_read(connection->fd);
         } else if (connection->first_byte_ns == 0) {
             connection->first_byte_ns = now;
         }
@@ -224,6 +247,15 @@ bool connections_enter(struct connections *connections, struct connection *conne
     }
     pthread_mutex_unlock(&connections->lock);
     return open;
+}
+
+/* Nothing is going on, and for so long that nothing is on its way either. */
+static bool is_quiet(const struct connection *connection, int64_t draining_since, int64_t now)
+{
+    bool greeting = connection->phase == CONNECTION_GREETING;
+    int64_t since = connection->since_ns > draining_since ? connection->since_ns : draining_since;
+    return (greeting || (connection->phase == CONNECTION_IDLE && !is_busy(connection))) &&
+           now - since > (greeting ? GREETING_GRACE_NS : IDLE_GRACE_NS);
 }
 
 /* Shut idle connections down, count what is not finished. */
@@ -236,10 +268,7 @@ static struct connections_left drain_step_locked(struct connections *connections
         note_first_byte_locked(c, now);
         left.busy += is_busy(c);
         left.handling += c->phase == CONNECTION_HANDLING;
-        int64_t idle_since = c->since_ns > connections->draining_since_ns
-                                 ? c->since_ns
-                                 : connections->draining_since_ns;
-        bool quiet = c->phase == CONNECTION_IDLE && !is_busy(c) && now - idle_since > IDLE_GRACE_NS;
+        bool quiet = is_quiet(c, connections->draining_since_ns, now);
         if (c->phase != CONNECTION_CUT && c->phase != CONNECTION_HANDLING && (quiet || time_is_up))
             cut_locked(c);
         open += c->phase != CONNECTION_CUT;

@@ -167,8 +167,10 @@ void debug_cache(void *self, const struct http_request *request, struct http_rep
 {
     const struct http_app *app = self;
     struct cache *cache = app->sched->cache;
-    if (!request->loopback_peer && !atomic_load(&app->debug_remote)) {
-        http_reply_problem(reply, 403, "/debug answers only peers on this machine (debug.remote)");
+    if (!request->loopback_peer && !request->known_client && !atomic_load(&app->debug_remote)) {
+        http_reply_problem(reply, 403,
+                           "/debug answers only peers on this machine or with a valid client "
+                           "certificate (debug.remote)");
         return;
     }
 

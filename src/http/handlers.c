@@ -155,20 +155,34 @@ uint32_t http_app_routes(struct http_app *app, const char *prefix, struct http_a
         [VERB_PREEMPT] = handle_preempt,
         [VERB_BIND] = handle_bind,
     };
-    static const struct http_route others[] = {
-        {"GET", "/livez", health_live, NULL},       {"GET", "/readyz", health_ready, NULL},
-        {"GET", "/healthz", health_live, NULL},     {"GET", "/metrics", metrics_page, NULL},
-        {"GET", "/debug/cache", debug_cache, NULL},
-    };
-
     uint32_t count = 0;
     for (unsigned i = 0; i < VERB_MAX; i++) {
         snprintf(paths->verb[i], sizeof(paths->verb[i]), "%s/%s", prefix, verb_names[i]);
-        routes[count++] = (struct http_route){"POST", paths->verb[i], verbs[i], app};
+        routes[count++] = (struct http_route){.method = "POST",
+                                              .path = paths->verb[i],
+                                              .handle = verbs[i],
+                                              .self = app,
+                                              .access = HTTP_ACCESS_CLIENTS};
     }
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        routes[count] = others[i];
-        routes[count++].self = app;
-    }
+    /* Says itself whom it answers. */
+    routes[count++] = (struct http_route){"GET", "/debug/cache", debug_cache, app, HTTP_ACCESS_ALL};
+    return count;
+}
+
+uint32_t http_app_health_routes(struct http_app *app, struct http_route *routes)
+{
+    static const struct {
+        const char *path;
+        http_handler handle;
+    } rows[] = {
+        {"/livez", health_live},
+        {"/readyz", health_ready},
+        {"/healthz", health_live},
+        {"/metrics", metrics_page},
+    };
+    uint32_t count = sizeof(rows) / sizeof(rows[0]);
+    for (uint32_t i = 0; i < count; i++)
+        routes[i] =
+            (struct http_route){"GET", rows[i].path, rows[i].handle, app, HTTP_ACCESS_ALL};
     return count;
 }

@@ -8,6 +8,7 @@ struct check {
     const char *name;
     const char *failure;
     bool (*passes)(const struct http_app *app);
+    bool (*applies)(const struct http_app *app); /* NULL = always */
 };
 
 static bool answers(const struct http_app *app)
@@ -26,10 +27,22 @@ static bool is_staying(const struct http_app *app)
     return !atomic_load(&app->draining);
 }
 
+static bool has_good_tls(const struct http_app *app)
+{
+    return tls_healthy(app->tls);
+}
+
+static bool has_tls(const struct http_app *app)
+{
+    return app->tls != NULL;
+}
+
 static const struct check checks[] = {
-    {"ping", "", answers},
-    {"synced", "nodes, devices and pods are not listed yet", is_synced},
-    {"shutdown", "the process is shutting down", is_staying},
+    {"ping", "", answers, NULL},
+    {"synced", "nodes, devices and pods are not listed yet", is_synced, NULL},
+    {"tls", "the certificate has expired or its files are bad; the log says more", has_good_tls,
+     has_tls},
+    {"shutdown", "the process is shutting down", is_staying, NULL},
 };
 
 enum { LIVE_CHECKS = 1, READY_CHECKS = sizeof(checks) / sizeof(checks[0]) };
@@ -39,6 +52,8 @@ static bool list_checks(const struct http_app *app, unsigned count, struct strbu
 {
     bool all = true;
     for (unsigned i = 0; i < count; i++) {
+        if (checks[i].applies != NULL && !checks[i].applies(app))
+            continue;
         bool pass = checks[i].passes(app);
         if (pass)
             strbuf_printf(out, "[+]%s ok\n", checks[i].name);

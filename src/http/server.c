@@ -6,9 +6,12 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "base/parse.h"
+#include "http/channel.h"
 #include "http/connections.h"
+#include "http/framing.h"
 #include "http/listener.h"
 #include "http/route.h"
+#include "http/tls_session.h"
 
 #include <microhttpd.h>
 
@@ -17,7 +20,6 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -32,6 +34,7 @@ struct http_server {
     struct MHD_Daemon *daemon;
     int listen_fd;
     uint16_t port;
+    bool asks_clients;    /* for certificates */
     atomic_bool draining; /* every answer closes its connection */
 };
 
@@ -39,7 +42,9 @@ struct http_server {
  * the connection broke. */
 struct exchange {
     struct http_server *server;
-    struct connection *connection;
+    struct channel *channel;
+    uint64_t id;
+    struct log_field log_context[2];
     struct arena mem;
     struct str path, query;
     struct strbuf body;
@@ -104,7 +109,7 @@ static enum MHD_Result send_reply(struct exchange *exchange, struct MHD_Connecti
     if (ok == MHD_YES && (reply->close || atomic_load(&server->draining)))
         ok = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (ok == MHD_YES &&
-        !connections_enter(&server->connections, exchange->connection, CONNECTION_ANSWERING))
+        !channel_enter(exchange->channel, CONNECTION_ANSWERING))
         ok = MHD_NO;
     if (ok == MHD_YES)
         ok = MHD_queue_response(connection, reply->status, response);
@@ -157,7 +162,9 @@ static enum MHD_Result serve(struct exchange *exchange, struct MHD_Connection *c
         .query = exchange->query,
         .rest = exchange->match.rest,
         .body = {exchange->body.data, exchange->body.len},
+        .id = exchange->id,
         .loopback_peer = has_loopback_peer(connection),
+        .known_client = exchange->channel->peer.valid,
         .mem = &exchange->mem,
     };
     struct http_reply reply = {.status = 200, .content_type = "application/json"};
@@ -172,59 +179,20 @@ static enum MHD_Result serve(struct exchange *exchange, struct MHD_Connection *c
 
 /* ---- requests ---- */
 
-/* How often the headers that delimit and address a request came, and with what. */
-struct framing {
-    unsigned hosts, lengths, encodings;
-    const char *length, *encoding;
-    bool blank_name; /* "Content-Length :" is no name to the library, and may be one to a proxy */
-};
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-static enum MHD_Result count_header(void *self, enum MHD_ValueKind kind, const char *key,
-                                    const char *value)
-{
-    struct framing *framing = self;
-    size_t length = strlen(key);
-    (void)kind;
-    framing->blank_name |= length == 0 || is_blank(key[0]) || is_blank(key[length - 1]);
-    if (strcasecmp(key, MHD_HTTP_HEADER_HOST) == 0) {
-        framing->hosts++;
-    } else if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
-        framing->lengths++;
-        framing->length = value;
-    } else if (strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
-        framing->encodings++;
-        framing->encoding = value;
-    }
-    return MHD_YES;
-}
-
-/* What is wrong with the headers, or NULL. The library takes the first of two and guesses; two ends
- * of a connection that guess differently are how requests get smuggled. */
-static const char *framing_problem(const struct framing *framing, const char *version)
-{
-    if (framing->blank_name)
-        return "a header's name begins or ends with a blank";
-    if (framing->hosts != 1 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
-        return "an HTTP/1.1 request needs exactly one Host header";
-    if (framing->lengths > 1)
-        return "more than one Content-Length header";
-    if (framing->lengths > 0 && framing->encodings > 0)
-        return "Content-Length together with Transfer-Encoding";
-    if (framing->encodings > 1 ||
-        (framing->encodings == 1 && strcasecmp(framing->encoding, "chunked") != 0))
-        return "the only Transfer-Encoding understood is chunked";
-    return NULL;
-}
-
 static bool is_length_above(const char *length, uint64_t limit)
 {
     int64_t value;
     return length != NULL && (!parse_int64(str_from(length), &value) || (uint64_t)value > limit);
+}
+
+static enum MHD_Result refuse_client(struct exchange *exchange, struct MHD_Connection *connection)
+{
+    const struct tls_peer *peer = &exchange->channel->peer;
+    char text[128];
+    snprintf(text, sizeof(text), "the client certificate %s", peer->problem);
+    log_info(2, "Client refused", LOG_STR("path", exchange->path), LOG_TEXT("why", text),
+             LOG_TEXT("claimedName", peer->name));
+    return send_problem(exchange, connection, 403, text, true);
 }
 
 /* The headers are there: refuse what must not be read, look the route up. */
@@ -232,8 +200,8 @@ static enum MHD_Result check_headers(struct exchange *exchange, struct MHD_Conne
                                      const char *method, const char *version)
 {
     const struct http_options *options = &exchange->server->options;
-    struct framing framing = {0};
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, &framing);
+    struct framing framing;
+    framing_read(connection, &framing);
 
     const char *problem = framing_problem(&framing, version);
     if (problem != NULL)
@@ -241,6 +209,10 @@ static enum MHD_Result check_headers(struct exchange *exchange, struct MHD_Conne
     if (is_length_above(framing.length, options->max_body_bytes))
         return send_problem(exchange, connection, 413, "the body is larger than allowed", true);
     route_find(options->routes, options->route_count, method, exchange->path, &exchange->match);
+    const struct http_route *route = exchange->match.route;
+    if (exchange->server->asks_clients && !exchange->channel->peer.valid && route != NULL &&
+        route->access == HTTP_ACCESS_CLIENTS)
+        return refuse_client(exchange, connection);
     return MHD_YES;
 }
 
@@ -261,8 +233,7 @@ static enum MHD_Result answer(struct exchange *exchange, struct MHD_Connection *
                               const char *method)
 {
     exchange->complete_ns = now_ns();
-    if (!connections_enter(&exchange->server->connections, exchange->connection,
-                           CONNECTION_HANDLING))
+    if (!channel_enter(exchange->channel, CONNECTION_HANDLING))
         return MHD_NO;
     if (exchange->body_too_large)
         return send_problem(exchange, connection, 413, "the body is larger than allowed", true);
@@ -275,16 +246,19 @@ static enum MHD_Result answer(struct exchange *exchange, struct MHD_Connection *
     return serve(exchange, connection, method);
 }
 
-/* Called once when the headers are there, then for each piece of the body, then at its end. */
-static enum MHD_Result on_request(void *self, struct MHD_Connection *connection, const char *url,
-                                  const char *method, const char *version, const char *upload_data,
-                                  size_t *upload_size, void **request)
+/* The lines that are logged from here on are about this request. */
+static void begin_log_context(struct exchange *exchange)
 {
-    struct exchange *exchange = *request;
-    (void)self;
-    (void)url; /* the raw one is in exchange */
-    if (exchange == NULL)
-        return MHD_NO;
+    const struct tls_peer *peer = &exchange->channel->peer;
+    exchange->log_context[0] = LOG_INT("requestID", exchange->id);
+    exchange->log_context[1] = LOG_TEXT("client", peer->name);
+    log_set_context(exchange->log_context, peer->valid ? 2 : 1);
+}
+
+static enum MHD_Result go_on(struct exchange *exchange, struct MHD_Connection *connection,
+                             const char *method, const char *version, const char *upload_data,
+                             size_t *upload_size)
+{
     if (!exchange->headers_done) {
         exchange->headers_done = true;
         return check_headers(exchange, connection, method, version);
@@ -295,6 +269,25 @@ static enum MHD_Result on_request(void *self, struct MHD_Connection *connection,
         return MHD_YES;
     }
     return answer(exchange, connection, method);
+}
+
+/* Called once when the headers are there, then for each piece of the body, then at its end. */
+static enum MHD_Result on_request(void *self, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload_data,
+                                  size_t *upload_size, void **request)
+{
+    struct exchange *exchange = *request;
+    const struct http_server *server = self;
+    (void)url; /* the raw one is in exchange */
+    if (exchange == NULL)
+        return MHD_NO;
+    if (!exchange->headers_done && server->asks_clients)
+        channel_judge(exchange->channel);
+    begin_log_context(exchange);
+    enum MHD_Result result =
+        go_on(exchange, connection, method, version, upload_data, upload_size);
+    log_set_context(NULL, 0);
+    return result;
 }
 
 static void exchange_free(struct exchange *exchange)
@@ -320,19 +313,20 @@ static bool copy_uri(struct exchange *exchange, const char *uri)
 /* The request line is there; what is returned comes back as `request` in the calls that follow. */
 static void *on_request_line(void *self, const char *uri, struct MHD_Connection *connection)
 {
+    static _Atomic uint64_t requests;
     struct http_server *server = self;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    if (info == NULL || info->socket_context == NULL)
+    struct channel *channel = channel_of(connection);
+    if (channel == NULL)
         return NULL;
     struct exchange *exchange = mem_calloc(1, sizeof(*exchange));
     if (exchange == NULL)
         return NULL;
     exchange->server = server;
-    exchange->connection = info->socket_context;
+    exchange->channel = channel;
+    exchange->id = atomic_fetch_add(&requests, 1) + 1;
     arena_init(&exchange->mem, 0);
     if (!copy_uri(exchange, uri) ||
-        !connections_enter(&server->connections, exchange->connection, CONNECTION_ARRIVING)) {
+        !channel_enter(exchange->channel, CONNECTION_ARRIVING)) {
         exchange_free(exchange);
         return NULL;
     }
@@ -349,7 +343,7 @@ static void on_request_over(void *self, struct MHD_Connection *connection, void 
     (void)why;
     if (exchange == NULL)
         return;
-    connections_enter(&exchange->server->connections, exchange->connection, CONNECTION_IDLE);
+    channel_enter(exchange->channel, CONNECTION_IDLE);
     exchange_free(exchange);
     *request = NULL;
 }
@@ -358,17 +352,13 @@ static void on_connection(void *self, struct MHD_Connection *connection, void **
                           enum MHD_ConnectionNotificationCode what)
 {
     struct http_server *server = self;
-    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        if (*context != NULL)
-            connections_remove(&server->connections, *context);
-        *context = NULL;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = channel_open(connection, &server->connections, server->options.tls,
+                                server->asks_clients);
         return;
     }
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    *context = connections_add(&server->connections, info->connect_fd);
-    if (*context == NULL)
-        shutdown(info->connect_fd, SHUT_RDWR);
+    channel_close(*context);
+    *context = NULL;
 }
 
 /* Paths are compared byte for byte: "%2F" is no slash. */
@@ -400,6 +390,15 @@ static struct MHD_Daemon *start_daemon(struct http_server *server)
                      MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     if (strchr(options->address, ':') != NULL)
         flags |= MHD_USE_IPv6;
+    static char priorities[] = TLS_PRIORITIES;
+    struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem encrypted[] = {
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, priorities},
+        {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)channel_on_hello},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    if (options->tls != NULL)
+        flags |= MHD_USE_TLS;
     /* The logger must come first, or the library's own reports of the others go to stderr. */
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
@@ -410,7 +409,17 @@ static struct MHD_Daemon *start_daemon(struct http_server *server)
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((options->idle_timeout_ms + 999) / 1000),
         MHD_OPTION_URI_LOG_CALLBACK, on_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK,
         keep_escapes, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_request_over, server,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_ARRAY,
+        options->tls != NULL ? encrypted : plain, MHD_OPTION_END);
+}
+
+/* Is there anything that only clients with a certificate get? */
+static bool asks_clients(const struct http_options *options)
+{
+    bool asks = false;
+    for (uint32_t i = 0; i < options->route_count; i++)
+        asks = asks || options->routes[i].access == HTTP_ACCESS_CLIENTS;
+    return asks && options->tls != NULL && tls_asks_clients(options->tls);
 }
 
 int http_server_start(const struct http_options *options, struct http_server **ret,
@@ -420,6 +429,7 @@ int http_server_start(const struct http_options *options, struct http_server **r
     if (server == NULL)
         return error_set(err, -ENOMEM, "out of memory");
     server->options = *options;
+    server->asks_clients = asks_clients(options);
     int result = listener_open(options->address, options->port, &server->listen_fd, err);
     if (result < 0)
         goto free_server;

@@ -66,6 +66,7 @@ static int setup(void **state)
     app = (struct http_app){
         .sched = &sched, .limits = codec_default_limits, .per_card_max_nodes = 500};
     route_count = http_app_routes(&app, "/v1", &paths, routes);
+    route_count += http_app_health_routes(&app, routes + route_count);
     metrics_reset();
     return 0;
 }

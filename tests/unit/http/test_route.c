@@ -16,9 +16,11 @@ static void nothing(void *self, const struct http_request *request, struct http_
 }
 
 static const struct http_route routes[] = {
-    {"POST", "/v1/filter", nothing, NULL}, {"GET", "/things", nothing, NULL},
-    {"POST", "/things", nothing, NULL},    {"DELETE", "/things/*", nothing, NULL},
-    {"GET", "/things/all", nothing, NULL},
+    {"POST", "/v1/filter", nothing, NULL, HTTP_ACCESS_ALL},
+    {"GET", "/things", nothing, NULL, HTTP_ACCESS_ALL},
+    {"POST", "/things", nothing, NULL, HTTP_ACCESS_ALL},
+    {"DELETE", "/things/*", nothing, NULL, HTTP_ACCESS_ALL},
+    {"GET", "/things/all", nothing, NULL, HTTP_ACCESS_ALL},
 };
 
 static struct route_match find(const char *method, const char *path)

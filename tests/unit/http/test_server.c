@@ -81,9 +81,12 @@ static void no_memory(void *self, const struct http_request *request, struct htt
 }
 
 static const struct http_route routes[] = {
-    {"POST", "/echo", echo, "self"},     {"GET", "/echo", echo, "self"},
-    {"DELETE", "/echo/*", echo, "self"}, {"GET", "/wait", wait_for_gate, NULL},
-    {"GET", "/large", large, NULL},      {"GET", "/no-memory", no_memory, NULL},
+    {"POST", "/echo", echo, "self", HTTP_ACCESS_CLIENTS},
+    {"GET", "/echo", echo, "self", HTTP_ACCESS_CLIENTS},
+    {"DELETE", "/echo/*", echo, "self", HTTP_ACCESS_CLIENTS},
+    {"GET", "/wait", wait_for_gate, NULL, HTTP_ACCESS_CLIENTS},
+    {"GET", "/large", large, NULL, HTTP_ACCESS_CLIENTS},
+    {"GET", "/no-memory", no_memory, NULL, HTTP_ACCESS_CLIENTS},
 };
 
 static const struct http_options defaults = {
