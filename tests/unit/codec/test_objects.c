@@ -93,6 +93,21 @@ static void test_bad_heads(void **state)
     refuse_head("{\"kind\":\"Pod\",\"metadata\":[]}", "metadata: must be an object");
 }
 
+static void test_identity_of_a_list_item(void **state)
+{
+    (void)state;
+    struct object_head head;
+    struct str copy = body_copy(STR("{\"metadata\":{\"name\":\"p\",\"uid\":\"u\"},\"spec\":7}"));
+    assert_int_equal(object_identity(copy, &mem, &head, &err), 0);
+    body_free(copy);
+    assert_str(head.name, "p");
+    assert_str(head.uid, "u");
+    assert_int_equal(head.ns.len, 0);
+    assert_int_equal(object_identity(STR("{\"kind\":\"Pod\"}"), &mem, &head, &err), -EINVAL);
+    assert_string_equal(err.text, "metadata.name: must not be empty");
+    assert_int_equal(object_identity(STR("{\"metadata\":{}"), &mem, &head, NULL), -EINVAL);
+}
+
 static void test_list_items(void **state)
 {
     (void)state;
@@ -173,6 +188,23 @@ static void test_pod_that_asks_for_more_than_64_bits(void **state)
 #define WITH_ANNOTATION(value)                                                                     \
     "{\"metadata\":{\"annotations\":{\"x\":5,"                                                     \
     "\"scheduling.koordinator.sh/device-allocated\":" value "}}}"
+
+static void test_pod_whose_request_cannot_be_read(void **state)
+{
+    (void)state;
+    static const char json[] = "{\"metadata\":{\"name\":\"p\",\"uid\":\"u\"},\"spec\":{"
+                               "\"nodeName\":\"n\",\"containers\":[{\"name\":\"c\",\"resources\":"
+                               "{\"requests\":{\"nvidia.com/gpu\":\"two\"}}}]}}";
+    struct pod pod;
+    assert_int_equal(object_decode_pod(str_from(json), &mem, &pod, &err), -EINVAL);
+    assert_int_equal(object_decode_pod_place(str_from(json), &mem, &pod, &err), 0);
+    assert_str(pod.request_problem, "the device request cannot be read");
+    assert_str(pod.id.uid, "u");
+    assert_str(pod.node_name, "n");
+    assert_int_equal(pod.container_count, 0);
+    assert_int_equal(object_decode_pod_place(STR("{\"spec\":[]}"), &mem, &pod, &err), -EINVAL);
+    assert_int_equal(pod_of("{\"metadata\":{\"name\":\"p\"}}").request_problem.len, 0);
+}
 
 static void test_pod_annotation(void **state)
 {
@@ -464,10 +496,12 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, finish)
         TEST(test_head),
         TEST(test_bad_heads),
+        TEST(test_identity_of_a_list_item),
         TEST(test_list_items),
         TEST(test_pod_life),
         TEST(test_pod_requests_not_limits),
         TEST(test_pod_that_asks_for_more_than_64_bits),
+        TEST(test_pod_whose_request_cannot_be_read),
         TEST(test_pod_annotation),
         TEST(test_annotation_text_is_whole),
         TEST(test_device),

@@ -358,6 +358,26 @@ static void test_what_a_list_does_not_name_is_gone(void **state)
     assert_int_equal(used("n", 0), 50);
 }
 
+static void test_what_a_list_names_and_nobody_can_read_stays(void **state)
+{
+    (void)state;
+    struct pod_request half = gpus(1, 50);
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    add_node("n", 1);
+    add_node("m", 1);
+    see(bound("p", "n", &share, 1), &half);
+    see(bound("q", "n", &share, 1), &half);
+    for (enum cache_listed kind = CACHE_NODES; kind <= CACHE_PODS; kind++) {
+        uint32_t mark = cache_list_begin(cache, kind);
+        cache_list_keep(cache, kind, kind == CACHE_PODS ? STR("p") : STR("n"));
+        cache_list_keep(cache, kind, STR("never heard of"));
+        assert_int_equal(cache_list_end(cache, kind, mark), 1);
+    }
+    assert_int_equal(used("n", 0), 50);
+    assert_int_equal(scan("x", "n", &half), REASON_FITS);
+    assert_int_equal(scan("x", "m", &half), REASON_UNKNOWN_NODE);
+}
+
 /* One story, with every allocation in turn failing: the step says so and may be repeated, and the state
  * after the repetition is that of an undisturbed run. */
 static void play(long *ret_failures)
@@ -472,6 +492,7 @@ int main(void)
         CASE(test_inventory_out_of_bounds_is_refused),
         CASE(test_pod_match),
         CASE(test_what_a_list_does_not_name_is_gone),
+        CASE(test_what_a_list_names_and_nobody_can_read_stays),
         CASE(test_memory_ends_at_any_point),
         CASE(test_many_threads),
     };
