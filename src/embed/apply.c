@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "codec/extender.h"
 #include "codec/reader.h"
 #include "embed/manifest.h"
 #include "embed/yaml.h"
@@ -62,11 +63,23 @@ static int set_title(struct apply *apply, struct change *change, struct error *e
     return 0;
 }
 
+/* An object is read again as an item of the list of all objects, two levels further down. */
+static int check_depth(const struct change *change, struct error *err)
+{
+    struct str value;
+
+    if (reader_check(change->manifest, codec_default_limits.nesting - 2, &value, err) < 0)
+        return reader_at(err, "object");
+    return 0;
+}
+
 static int identify(struct apply *apply, struct change *change, struct error *err)
 {
     struct object_head head;
-    int result = object_head(change->manifest, &apply->mem, &head, err);
+    int result = check_depth(change, err);
 
+    if (result == 0)
+        result = object_head(change->manifest, &apply->mem, &head, err);
     if (result < 0)
         return result;
     if (head.kind != KIND_NODE && head.kind != KIND_DEVICE && head.kind != KIND_POD)

@@ -47,3 +47,17 @@ def test_a_refused_item_of_a_list_is_named(daemon):
         answer = daemon.post("/embedded/manifests", as_list(bad))
         assert answer.status == 400
         assert answer.json["error"] == error
+
+
+def test_no_object_is_too_deep_for_the_list_of_all(daemon):
+    for depth in range(57, 63):
+        body = json.dumps({**node("deep"), "x": 0}).replace(": 0", ": " + "[" * depth + "]" * depth)
+        answer = daemon.post("/embedded/manifests", body)
+        assert answer.status in (200, 400), answer
+        listed = daemon.get("/embedded/manifests")
+        assert listed.status == 200
+        assert daemon.post("/embedded/manifests", listed.body).status == 200
+        assert daemon.post("/embedded/manifests", daemon.get(
+            "/embedded/manifests?format=json").body).status == 200
+    assert answer.status == 400
+    assert answer.json["error"] == "body:1: object: nesting deeper than 62"
