@@ -59,10 +59,10 @@ int sched_preempt(struct sched *sched, const struct preempt_call *call, struct a
                   struct preempt_answer *ret, struct error *err);
 
 /* Decide again, book, write annotation and node in one outward call, confirm or forget. 0 = the pod is on
- * the node (also when an earlier bind already put it there). Errors: those of sched_ready, -ENOENT no such
- * pod, -ESTALE uid, name or namespace do not belong together, -EINVAL invalid request, -ENOSPC devices are
- * short now, -EBUSY an earlier bind's outcome is not known yet, -EEXIST bound elsewhere, -EIO the write
- * failed, -ENOMEM. */
+ * the node (also when an earlier bind already put it there). Logs one line for the audit, whatever comes of
+ * it. Errors: those of sched_ready, -ENOENT no such pod, -ESTALE uid, name or namespace do not belong
+ * together, -EINVAL invalid request, -ENOSPC devices are short now, -EBUSY an earlier bind's outcome is not
+ * known yet, -EEXIST bound elsewhere, -EIO the write failed, -ENOMEM. */
 int sched_bind(struct sched *sched, const struct bind_call *call, struct arena *mem, struct error *err);
 
 /* ---- events ---- */

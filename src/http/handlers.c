@@ -135,11 +135,12 @@ static void handle_bind(void *self, const struct http_request *request, struct h
     struct bind_call question;
     struct error err = {0};
     int rc = extender_decode_bind(request->body, &call.app->limits, request->mem, &question, &err);
-    if (rc == 0)
-        rc = sched_bind(call.app->sched, &question, request->mem, &err);
-    bool logged = rc == -ENOSPC || rc == -EIO; /* by sched, with detail */
-    if (rc < 0 && !not_our_turn(&call, rc) && !logged)
+    if (rc < 0) {
         log_failure(&call, &err);
+    } else {
+        rc = sched_bind(call.app->sched, &question, request->mem, &err); /* logs what comes of it */
+        not_our_turn(&call, rc);
+    }
     extender_encode_bind(rc < 0 ? err.text : NULL, &reply->body);
     call_end(&call, rc);
 }

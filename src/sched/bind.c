@@ -2,13 +2,15 @@
 #include "sched/sched.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "base/metrics.h"
 #include "sched/intake.h"
 
-#define EXPLAIN_MAX 1024
-#define READS_MAX   5 /* of a pod that the cache does not know */
+#define EXPLAIN_MAX   1024
+#define READS_MAX     5  /* of a pod that the cache does not know */
+#define CARD_TEXT_MAX 24 /* "gpu:4294967295," */
 
 /* Where a bind stands. */
 struct bind_job {
@@ -17,6 +19,7 @@ struct bind_job {
     struct arena *mem;
     struct placement placement;
     uint32_t annotation_bytes; /* that the pod has already */
+    const char *result;        /* a word for the audit */
 };
 
 static int no_pod(const struct bind_call *call, struct error *err)
@@ -122,6 +125,9 @@ static int write_binding(struct bind_job *job, struct error *err)
     switch (outcome) {
     case BIND_DONE:
         cache_confirm(sched->cache, job->call->pod.uid);
+        job->result = "bound";
+        if (job->placement.count > 0)
+            metrics_add(METRIC_ALLOCATIONS, ALLOCATION_SUCCESS, 1);
         return 0;
     case BIND_REFUSED:
         cache_forget(sched->cache, job->call->pod.uid);
@@ -131,6 +137,7 @@ static int write_binding(struct bind_job *job, struct error *err)
         break;
     }
     bool unknown = outcome == BIND_UNKNOWN;
+    job->result = unknown ? "unknown" : "refused";
     if (job->placement.count > 0)
         metrics_add(METRIC_ALLOCATIONS, unknown ? ALLOCATION_UNKNOWN : ALLOCATION_ERROR, 1);
     log_warning(unknown ? "Binding sent, outcome unknown" : "Binding refused",
@@ -139,33 +146,54 @@ static int write_binding(struct bind_job *job, struct error *err)
     return error_set(err, -EIO, "binding: %s", why.text);
 }
 
-static void log_bound(const struct bind_job *job)
+static int bind_pod(struct bind_job *job, struct error *err)
 {
-    if (job->placement.count > 0)
-        metrics_add(METRIC_ALLOCATIONS, ALLOCATION_SUCCESS, 1);
-    log_info(2, "Pod bound", LOG_STR("namespace", job->call->pod.ns),
+    int rc = sched_ready(job->sched, err);
+    if (rc == 0)
+        rc = know_pod(job, err);
+    if (rc < 0)
+        return rc;
+    bool devices = rc == 1;
+    if (devices) {
+        rc = book(job, err);
+        if (rc == 0)
+            job->result = "already bound";
+        if (rc <= 0)
+            return rc;
+    }
+    return write_binding(job, err);
+}
+
+/* "gpu:0,gpu:1" */
+static void list_cards(const struct placement *placement, char *text, size_t size)
+{
+    size_t len = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < placement->count && len < size; i++)
+        len += (size_t)snprintf(text + len, size - len, "%s%s:%d", i > 0 ? "," : "",
+                                device_kind_name(placement->cards[i].share.kind),
+                                (int)placement->cards[i].share.minor);
+}
+
+/* Who got what, or did not: one line a call. */
+static void audit(const struct bind_job *job, const char *problem, int64_t start_ns)
+{
+    char cards[CARDS_PER_POD_MAX * CARD_TEXT_MAX];
+    list_cards(&job->placement, cards, sizeof cards);
+    log_info(0, "Audit: bind", LOG_STR("namespace", job->call->pod.ns),
              LOG_STR("pod", job->call->pod.name), LOG_STR("uid", job->call->pod.uid),
-             LOG_STR("node", job->call->node), LOG_INT("cards", job->placement.count));
+             LOG_STR("node", job->call->node), LOG_TEXT("cards", cards),
+             LOG_TEXT("result", job->result), LOG_TEXT("err", problem),
+             LOG_INT("latencyUs", (clock_now_ns(&job->sched->clock) - start_ns) / 1000));
 }
 
 int sched_bind(struct sched *sched, const struct bind_call *call, struct arena *mem,
                struct error *err)
 {
-    int rc = sched_ready(sched, err);
-    if (rc < 0)
-        return rc;
-    struct bind_job job = {.sched = sched, .call = call, .mem = mem};
-    rc = know_pod(&job, err);
-    if (rc < 0)
-        return rc;
-    bool devices = rc == 1;
-    if (devices) {
-        rc = book(&job, err);
-        if (rc <= 0)
-            return rc;
-    }
-    rc = write_binding(&job, err);
-    if (rc == 0)
-        log_bound(&job);
-    return rc;
+    int64_t start_ns = clock_now_ns(&sched->clock);
+    struct bind_job job = {.sched = sched, .call = call, .mem = mem, .result = "refused"};
+    struct error why = {0};
+    int rc = bind_pod(&job, &why);
+    audit(&job, why.text, start_ns);
+    return rc < 0 ? error_set(err, rc, "%s", why.text) : rc;
 }

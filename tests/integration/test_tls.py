@@ -514,3 +514,34 @@ def test_64_connections(scene):
             assert answer.status == 200 and answer.json["NodeNames"] == ["n1", "n2"] and not rest
     for sock in open_now:
         sock.close()
+
+
+# ---- what is written down ----
+
+def test_audit(scene):
+    daemon = scene.start(clients=True, flags=["-v", "4"])
+    daemon.me = scene.client_ca.issue("kube-scheduler")
+    stored = daemon.pod("waiting")
+    assert daemon.bind(stored, "n1") == ""
+    assert daemon.bind(stored, "n1") == ""
+    assert daemon.bind(stored, "n2") != ""
+    assert daemon.bind(stored, "n1", PodUID="wrong") != ""
+    lines = [line for line in daemon.log().splitlines() if '"Audit: bind"' in line]
+    assert len(lines) == 4
+    results = [re.search(r'result="([^"]*)" err="([^"]*)" latencyUs=\d+$', line).groups()
+               for line in lines]
+    assert [result for result, _ in results] == ["bound", "already bound", "refused", "refused"]
+    assert [bool(problem) for _, problem in results] == [False, False, True, True]
+    for line in lines:
+        assert 'client="kube-scheduler" namespace="default" pod="waiting" uid=' in line
+    assert 'uid="u1" node="n1" cards="gpu:0" result="bound"' in lines[0]
+    numbers = [int(re.search(r"requestID=(\d+)", line)[1]) for line in lines]
+    assert numbers == sorted(set(numbers)), "one for each request"
+    for number in numbers:
+        assert re.search(rf'"HTTP request" requestID={number} .*path="/bind"', daemon.log())
+
+
+def test_audit_is_always_written(start):
+    daemon = start(gpu_node("n1") + [pod("waiting", percent(10))], flags=["-v", "0"])
+    assert daemon.bind(daemon.pod("waiting"), "n1") == ""
+    assert daemon.log().count('"Audit: bind" requestID=') == 1
