@@ -74,6 +74,33 @@ struct config {
         int64_t verbosity; /* log.verbosity, 2, 0..10 (R) */
     } log;
     struct {
+        char kubeconfig[CONFIG_TEXT_MAX]; /* kubernetes.kubeconfig, "" = the pod's service account */
+        char context[CONFIG_TEXT_MAX];    /* kubernetes.context, "" = current-context */
+    } kubernetes;
+    struct {
+        int64_t page_size;        /* reflector.pageSize, 500 */
+        int64_t watch_timeout_ms; /* reflector.watchTimeout, 5m */
+        int64_t idle_timeout_ms;  /* reflector.idleTimeout, 150s */
+    } reflector;
+    struct {
+        int64_t timeout_ms;  /* bind.timeout, 3s: T of docs/safety.md */
+        int64_t delivery_ms; /* bind.delivery, 2s: D */
+        int64_t clients;     /* bind.clients, 16 */
+    } bind;
+    struct {
+        bool enabled;               /* leaderElection.enabled, true */
+        char ns[CONFIG_TEXT_MAX];   /* leaderElection.namespace, "" = our own */
+        char name[CONFIG_TEXT_MAX]; /* leaderElection.name, "deviceshare-extender" */
+        int64_t lease_duration_ms;  /* leaderElection.leaseDuration, 15s */
+        int64_t renew_deadline_ms;  /* leaderElection.renewDeadline, 10s */
+        int64_t retry_period_ms;    /* leaderElection.retryPeriod, 2s */
+    } leader_election;
+    struct {
+        bool enabled;     /* wake.enabled, true */
+        int64_t pause_ms; /* wake.pause, 30s */
+        int64_t burst;    /* wake.burst, 20 */
+    } wake;
+    struct {
         /* embedded.manifests: file or directory, relative to the configuration file;
          * "" = no embedded cluster */
         char manifests[CONFIG_TEXT_MAX];

@@ -25,6 +25,10 @@ struct http_app {
     struct sched *sched;
     struct codec_limits limits;
     struct tls *tls;      /* readyz fails while its files are bad; NULL = plain HTTP */
+    /* With a real cluster: are its lists complete and no right missing? If not, `out` says what is
+     * waited for. NULL = sched's own word is enough. */
+    bool (*cluster_ready)(void *self, char *out, size_t size);
+    void *cluster;
     atomic_bool draining; /* readyz fails */
     atomic_bool debug_remote;
     atomic_int per_card;                 /* enum http_per_card: gauges per card in /metrics */

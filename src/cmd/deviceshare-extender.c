@@ -2,6 +2,7 @@
 /* The daemon: build the parts, start them, wait for signals, stop. */
 #include "base/log.h"
 #include "base/metrics.h"
+#include "cmd/api_link.h"
 #include "cmd/embedded_routes.h"
 #include "cmd/flags.h"
 #include "cmd/version.h"
@@ -29,7 +30,8 @@ struct extender {
     struct flags flags;
     struct config config; /* in effect */
     struct cache *cache;
-    struct cluster *cluster;
+    struct cluster *cluster; /* the embedded one, or NULL */
+    struct api_link *link;   /* to a real one, or NULL */
     struct sched sched;
     struct http_app app;
     struct http_app_paths paths;
@@ -169,21 +171,40 @@ static void arm_second_signal(const sigset_t *signals)
 
 /* ---- start and stop ---- */
 
+/* The outward port: onto the cluster in memory, or onto an API server. */
+static int open_cluster(struct extender *extender, struct port *ret, struct error *err)
+{
+    const struct config *config = &extender->config;
+    if (config->embedded.manifests[0] != '\0') {
+        extender->cluster = cluster_new();
+        if (extender->cluster == NULL)
+            return error_set(err, -ENOMEM, "out of memory");
+        *ret = cluster_port(extender->cluster);
+        return 0;
+    }
+    int result = api_link_new(config, &extender->link, err);
+    if (result == -ENOENT && config->kubernetes.kubeconfig[0] == '\0')
+        return error_wrap(err, "there is no cluster to serve: set kubernetes.kubeconfig "
+                               "(--kubeconfig) or embedded.manifests (--embedded-manifests), or "
+                               "run in a pod");
+    if (result == 0)
+        *ret = api_link_port(extender->link);
+    return result;
+}
+
 static int build(struct extender *extender, struct error *err)
 {
     const struct config *config = &extender->config;
-    if (config->embedded.manifests[0] == '\0')
-        return error_set(err, -EINVAL,
-                         "there is no cluster to serve: set embedded.manifests or give "
-                         "--embedded-manifests PATH");
+    struct port port;
     extender->cache = cache_new(unknown_pods(config));
-    extender->cluster = cluster_new();
-    if (extender->cache == NULL || extender->cluster == NULL)
+    if (extender->cache == NULL)
         return error_set(err, -ENOMEM, "out of memory");
-    sched_init(&extender->sched, extender->cache, clock_system(), cluster_port(extender->cluster),
+    int result = open_cluster(extender, &port, err);
+    if (result < 0)
+        return result;
+    sched_init(&extender->sched, extender->cache, clock_system(), port,
                device_policy_find(str_from(config->policy.device)),
                node_policy_find(str_from(config->policy.node)));
-    cluster_attach(extender->cluster, &extender->sched);
     extender->app.sched = &extender->sched;
     extender->app.limits = codec_default_limits;
     extender->app.limits.nesting = (uint32_t)config->server.max_nesting;
@@ -192,16 +213,32 @@ static int build(struct extender *extender, struct error *err)
     return 0;
 }
 
-static int load_cluster(struct extender *extender, struct error *err)
+static int load_embedded(struct extender *extender, struct error *err)
 {
     uint32_t objects;
     const char *path = extender->config.embedded.manifests;
+    cluster_attach(extender->cluster, &extender->sched);
     int result = cluster_load(extender->cluster, path, &objects, err);
     if (result < 0)
         return error_wrap(err, "embedded.manifests");
     log_info(0, "Embedded cluster loaded", LOG_TEXT("path", path), LOG_INT("objects", objects));
     sched_set_synced(&extender->sched, true);
     return 0;
+}
+
+static bool link_ready(void *self, char *out, size_t size)
+{
+    return api_link_synced(self, out, size);
+}
+
+static int follow_cluster(struct extender *extender, struct error *err)
+{
+    if (extender->cluster != NULL)
+        return load_embedded(extender, err);
+    int result = api_link_start(extender->link, &extender->sched, err);
+    extender->app.cluster_ready = link_ready;
+    extender->app.cluster = extender->link;
+    return result;
 }
 
 static int load_tls(struct extender *extender, struct error *err)
@@ -269,7 +306,8 @@ static int serve(struct extender *extender, struct error *err)
         http_app_routes(&extender->app, config->server.url_prefix, &extender->paths, routes);
     if (config->health.port == 0)
         count += http_app_health_routes(&extender->app, routes + count);
-    count += embedded_routes(extender->cluster, routes + count);
+    if (extender->cluster != NULL)
+        count += embedded_routes(extender->cluster, routes + count);
     struct http_options options = server_options(extender);
     options.routes = routes;
     options.route_count = count;
@@ -289,7 +327,7 @@ static int start(struct extender *extender, struct error *err)
              LOG_TEXT("nodePolicy", extender->config.policy.node));
     int result = build(extender, err);
     if (result == 0)
-        result = load_cluster(extender, err);
+        result = follow_cluster(extender, err);
     if (result == 0)
         result = load_tls(extender, err);
     if (result == 0)
@@ -308,6 +346,8 @@ static unsigned stop_serving(struct extender *extender, int64_t drain_ms)
 static void free_parts(struct extender *extender)
 {
     tls_close(extender->tls);
+    api_link_stop(extender->link);
+    api_link_free(extender->link);
     cluster_free(extender->cluster);
     cache_free(extender->cache);
 }

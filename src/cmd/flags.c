@@ -23,6 +23,13 @@ static const struct {
     {"port", "server.port"},
     {"embedded-manifests", "embedded.manifests"},
     {"v", "log.verbosity"},
+    {"kubeconfig", "kubernetes.kubeconfig"},
+    {"leader-elect", "leaderElection.enabled"},
+    {"leader-elect-resource-namespace", "leaderElection.namespace"},
+    {"leader-elect-resource-name", "leaderElection.name"},
+    {"leader-elect-lease-duration", "leaderElection.leaseDuration"},
+    {"leader-elect-renew-deadline", "leaderElection.renewDeadline"},
+    {"leader-elect-retry-period", "leaderElection.retryPeriod"},
 };
 
 enum {
@@ -41,6 +48,13 @@ static const struct option options[] = {
     {"port", required_argument, NULL, OPTION_OVERRIDES + 1},
     {"embedded-manifests", required_argument, NULL, OPTION_OVERRIDES + 2},
     {"v", required_argument, NULL, OPTION_OVERRIDES + OVERRIDE_VERBOSITY},
+    {"kubeconfig", required_argument, NULL, OPTION_OVERRIDES + 4},
+    {"leader-elect", optional_argument, NULL, OPTION_OVERRIDES + 5}, /* alone: true */
+    {"leader-elect-resource-namespace", required_argument, NULL, OPTION_OVERRIDES + 6},
+    {"leader-elect-resource-name", required_argument, NULL, OPTION_OVERRIDES + 7},
+    {"leader-elect-lease-duration", required_argument, NULL, OPTION_OVERRIDES + 8},
+    {"leader-elect-renew-deadline", required_argument, NULL, OPTION_OVERRIDES + 9},
+    {"leader-elect-retry-period", required_argument, NULL, OPTION_OVERRIDES + 10},
     {NULL, 0, NULL, 0},
 };
 
@@ -55,6 +69,11 @@ void flags_print_help(void)
         "      --port PORT                listen on this port, 0 for any free one (server.port)\n"
         "      --embedded-manifests PATH  serve an embedded cluster made of this manifest, or of\n"
         "                                 those in this directory (embedded.manifests)\n"
+        "      --kubeconfig FILE          how to reach the API server; without it the service\n"
+        "                                 account of the pod (kubernetes.kubeconfig)\n"
+        "      --leader-elect[=BOOL]      stand for election (leaderElection.enabled); also\n"
+        "                                 --leader-elect-resource-namespace, -resource-name,\n"
+        "                                 -lease-duration, -renew-deadline, -retry-period\n"
         "  -v, --v LEVEL                  verbosity of the log, 0 to 10 (log.verbosity)\n"
         "      --validate-config          check the configuration and exit\n"
         "      --print-config             print the configuration in effect and exit\n"
@@ -85,7 +104,7 @@ static int add_override(struct flags *flags, unsigned which, const char *value)
     if (flags->override_count == FLAGS_OVERRIDES_MAX)
         return usage_error("too many flags", override_flags[which].flag);
     flags->overrides[flags->override_count++] =
-        (struct flags_override){override_flags[which].key, value};
+        (struct flags_override){override_flags[which].key, value != NULL ? value : "true"};
     return 0;
 }
 

@@ -103,19 +103,54 @@ static int check_plain_http(const struct config *config, struct error *err)
                      config->server.address);
 }
 
+static int check_renewal(const struct config *config, struct error *err)
+{
+    if (config->leader_election.lease_duration_ms > config->leader_election.renew_deadline_ms)
+        return 0;
+    return error_set(err, -EINVAL,
+                     "leaderElection.leaseDuration: must be more than "
+                     "leaderElection.renewDeadline");
+}
+
+static int check_retry(const struct config *config, struct error *err)
+{
+    if (config->leader_election.renew_deadline_ms * 5 >
+        config->leader_election.retry_period_ms * 6)
+        return 0;
+    return error_set(err, -EINVAL,
+                     "leaderElection.renewDeadline: must be more than 1.2 times "
+                     "leaderElection.retryPeriod");
+}
+
+static int check_bind_times(const struct config *config, struct error *err)
+{
+    if (config->leader_election.lease_duration_ms >
+        config->bind.timeout_ms + config->bind.delivery_ms +
+            2 * config->leader_election.retry_period_ms)
+        return 0;
+    return error_set(err, -EINVAL,
+                     "leaderElection.leaseDuration: must be more than bind.timeout, bind.delivery "
+                     "and two leaderElection.retryPeriod together, or no binding could be sent");
+}
+
 /* A rule, and the keys at whose last one in the file a breach is reported. */
 static const struct rule {
     int (*check)(const struct config *config, struct error *err);
-    const char *keys[2];
+    const char *keys[4];
 } rules[] = {
     {check_connections, {"server.maxConnections", "server.maxConnectionsPerClient"}},
     {check_pair, {"server.tls.certFile", "server.tls.keyFile"}},
     {check_client_ca, {"server.tls.clientCAFile", "server.tls.certFile"}},
     {check_allowed_clients, {"server.tls.allowedClients", "server.tls.clientCAFile"}},
+    {check_renewal, {"leaderElection.leaseDuration", "leaderElection.renewDeadline"}},
+    {check_retry, {"leaderElection.renewDeadline", "leaderElection.retryPeriod"}},
+    {check_bind_times,
+     {"leaderElection.leaseDuration", "bind.timeout", "bind.delivery",
+      "leaderElection.retryPeriod"}},
     {check_plain_http, {"server.address", "server.allowPlainHTTP"}},
 };
 
-enum { RULES = sizeof rules / sizeof rules[0], RULE_KEYS = 2 };
+enum { RULES = sizeof rules / sizeof rules[0], RULE_KEYS = 4 };
 
 int config_check(const struct config *config, struct error *err)
 {

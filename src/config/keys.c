@@ -2,6 +2,7 @@
 #include "config/keys.h"
 
 #include "base/parse.h"
+#include "core/names.h"
 #include "core/policy.h"
 
 #include <arpa/inet.h>
@@ -67,6 +68,16 @@ static const char *check_url_prefix(struct str value)
     return NULL;
 }
 
+static const char *check_namespace(struct str value)
+{
+    return value.len == 0 || name_is_label(value) ? NULL : "is not the name of a namespace";
+}
+
+static const char *check_object_name(struct str value)
+{
+    return name_is_subdomain(value) ? NULL : "is not the name of an object";
+}
+
 static const char *check_device_policy(struct str value)
 {
     return device_policy_find(value) != NULL ? NULL : "is not a device policy";
@@ -109,6 +120,19 @@ const struct config_section config_sections[] = {
      "The read-only views under /debug."},
     {"log",
      "Log lines go to standard error, one a line, in klog's structured form."},
+    {"kubernetes",
+     "The API server, when there is no embedded cluster."},
+    {"reflector",
+     "How the API server's Nodes, Devices and Pods are followed."},
+    {"bind",
+     "The one write of a bind. Its two time bounds keep two processes from giving one card away "
+     "twice; docs/safety.md says how."},
+    {"leaderElection",
+     "Which replica decides, by a Lease, as other components of Kubernetes do it."},
+    {"wake",
+     "A card that recovers is no event for kube-scheduler, so a pod that was rejected would sleep "
+     "for minutes. A pod that would fit now is woken by a change of its annotation "
+     "deviceshare.io/wake-up."},
     {"embedded",
      "A cluster in memory instead of an API server: to try things out, and for tests."},
 };
@@ -216,6 +240,62 @@ const struct config_key config_keys[] = {
     {.path = "log.verbosity", INTEGER(log.verbosity, 0, 10), .standard = "2", RELOADABLE,
      .help = "As klog's -v: 0 always shown, 2 what happened to each pod, 4 why (each decision), "
              "6 trace. Warnings and errors are always shown."},
+
+    {.path = "kubernetes.kubeconfig", PATH(kubernetes.kubeconfig), .standard = "",
+     .help = "A kubeconfig file. Empty = the service account of the pod this runs in. A relative "
+             "path counts from the directory of the configuration file."},
+    {.path = "kubernetes.context", TEXT(kubernetes.context), .standard = "",
+     .help = "Which context of the kubeconfig; empty = its current one."},
+
+    {.path = "reflector.pageSize", INTEGER(reflector.page_size, 1, 10000), .standard = "500",
+     .help = "Objects in one page of a list."},
+    {.path = "reflector.watchTimeout",
+     DURATION(reflector.watch_timeout_ms, 10 * SECOND, HOUR), .standard = "5m",
+     .help = "After this long, up to twice as long, the API server ends a watch and it is begun "
+             "anew where it was."},
+    {.path = "reflector.idleTimeout",
+     DURATION(reflector.idle_timeout_ms, SECOND, HOUR), .standard = "150s",
+     .help = "A watch on which nothing came for so long is taken for dead. The API server sends a "
+             "bookmark about once a minute."},
+
+    {.path = "bind.timeout", DURATION(bind.timeout_ms, 100, MINUTE), .standard = "3s",
+     .help = "How long the API server may work on a binding, counted from its reception; it is "
+             "told so with the request."},
+    {.path = "bind.delivery", DURATION(bind.delivery_ms, 100, MINUTE), .standard = "2s",
+     .help = "Bound on the way of a binding to the API server, and on a commit that is already "
+             "under way when the time is up."},
+    {.path = "bind.clients", INTEGER(bind.clients, 1, 256), .standard = "16",
+     .help = "Bindings that are written at the same time; further ones wait their turn."},
+
+    {.path = "leaderElection.enabled", BOOL(leader_election.enabled), .standard = "true",
+     .help = "Stand for election before deciding anything. Without it there must never be two "
+             "processes, not even during a rollout."},
+    {.path = "leaderElection.namespace", TEXT(leader_election.ns), .standard = "",
+     .check = check_namespace,
+     .help = "Namespace of the Lease; empty = that of the pod, else of the kubeconfig's context."},
+    {.path = "leaderElection.name", TEXT(leader_election.name),
+     .standard = "deviceshare-extender", .check = check_object_name,
+     .help = "Name of the Lease."},
+    {.path = "leaderElection.leaseDuration",
+     DURATION(leader_election.lease_duration_ms, SECOND, HOUR), .standard = "15s",
+     .help = "How long the others wait after the last renewal that they saw. More than "
+             "leaderElection.renewDeadline, and more than bind.timeout, bind.delivery and two "
+             "leaderElection.retryPeriod together: a binding is sent only while the Lease is sure "
+             "to outlast it."},
+    {.path = "leaderElection.renewDeadline",
+     DURATION(leader_election.renew_deadline_ms, SECOND, HOUR), .standard = "10s",
+     .help = "How long a leader tries to renew before it gives up. More than 1.2 times "
+             "leaderElection.retryPeriod."},
+    {.path = "leaderElection.retryPeriod",
+     DURATION(leader_election.retry_period_ms, 100, HOUR), .standard = "2s",
+     .help = "Between two tries to get or renew the Lease."},
+
+    {.path = "wake.enabled", BOOL(wake.enabled), .standard = "true",
+     .help = "Wake pods. It needs the right to patch pods."},
+    {.path = "wake.pause", DURATION(wake.pause_ms, SECOND, HOUR), .standard = "30s",
+     .help = "Between two wakes of one pod."},
+    {.path = "wake.burst", INTEGER(wake.burst, 1, 10000), .standard = "20",
+     .help = "Most pods woken in one second."},
 
     {.path = "embedded.manifests", PATH(embedded.manifests), .standard = "",
      .help = "A file, or a directory of *.yaml, *.yml and *.json files, with Nodes, Devices and "

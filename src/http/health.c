@@ -4,31 +4,38 @@
 #include "http/handlers.h"
 #include "http/query.h"
 
+#define WHY_MAX 1024
+
+/* One line of a probe. */
 struct check {
     const char *name;
-    const char *failure;
-    bool (*passes)(const struct http_app *app);
+    const char *failure; /* unless `passes` writes its own */
+    bool (*passes)(const struct http_app *app, char *why, size_t size);
     bool (*applies)(const struct http_app *app); /* NULL = always */
 };
 
-static bool answers(const struct http_app *app)
+static bool answers(const struct http_app *app, char *why, size_t size)
 {
-    (void)app;
+    (void)app, (void)why, (void)size;
     return true;
 }
 
-static bool is_synced(const struct http_app *app)
+static bool is_synced(const struct http_app *app, char *why, size_t size)
 {
+    if (app->cluster_ready != NULL && !app->cluster_ready(app->cluster, why, size))
+        return false;
     return atomic_load(&app->sched->synced);
 }
 
-static bool is_staying(const struct http_app *app)
+static bool is_staying(const struct http_app *app, char *why, size_t size)
 {
+    (void)why, (void)size;
     return !atomic_load(&app->draining);
 }
 
-static bool has_good_tls(const struct http_app *app)
+static bool has_good_tls(const struct http_app *app, char *why, size_t size)
 {
+    (void)why, (void)size;
     return tls_healthy(app->tls);
 }
 
@@ -54,11 +61,13 @@ static bool list_checks(const struct http_app *app, unsigned count, struct strbu
     for (unsigned i = 0; i < count; i++) {
         if (checks[i].applies != NULL && !checks[i].applies(app))
             continue;
-        bool pass = checks[i].passes(app);
+        char why[WHY_MAX] = "";
+        bool pass = checks[i].passes(app, why, sizeof why);
         if (pass)
             strbuf_printf(out, "[+]%s ok\n", checks[i].name);
         else
-            strbuf_printf(out, "[-]%s failed: %s\n", checks[i].name, checks[i].failure);
+            strbuf_printf(out, "[-]%s failed: %s\n", checks[i].name,
+                          why[0] != '\0' ? why : checks[i].failure);
         all = all && pass;
     }
     return all;
