@@ -18,6 +18,9 @@ struct pack_mix {
     uint32_t count;
     uint32_t models;        /* how many the cluster has */
     uint32_t cluster_cards; /* how many cards; sets how fast scarcity fades */
+    /* Of a mix that is only a sample: as many pods, of the largest value seen, are taken to be
+     * missing on each model. Counts only if some pods are bound to models at all. */
+    double missing;
 };
 
 /* Corners that the curves of such tables may need: the owner of the tables gives them. */

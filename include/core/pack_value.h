@@ -16,7 +16,6 @@ struct value_problem {
     double need[PACK_CELLS];                /* their parts of the demand */
     double inverse[PACK_CELLS][PACK_CELLS]; /* of the basis: a row a pattern, a column a size */
     double amount[PACK_CELLS];              /* of the pattern in each row of the basis */
-    double cost[PACK_CELLS];                /* cards that it takes: 1, or 0 for a surplus */
     double price[PACK_CELLS];               /* of each size */
     double column[PACK_CELLS],
         step[PACK_CELLS];         /* the pattern that enters; in terms of the basis */

@@ -207,24 +207,42 @@ static void learn_curves(const struct pack_mix *mix, struct need *needs, struct 
 
 /* ---- prices ---- */
 
+static void add_to_group(struct pack_tables *tables, uint64_t models, double weight)
+{
+    uint32_t g = 0;
+    while (g < tables->group_count && tables->groups[g].models != models)
+        g++;
+    if (g == PACK_GROUPS_MAX)
+        return;
+    if (g == tables->group_count)
+        tables->groups[tables->group_count++] = (struct pack_group){.models = models};
+    tables->groups[g].share += weight;
+}
+
+/* A large pod that may only go to one model comes seldom and must not find that model full. */
+static void add_missing(const struct pack_mix *mix, double largest, struct pack_tables *tables)
+{
+    for (uint32_t model = 0; model < mix->models; model++)
+        add_to_group(tables, UINT64_C(1) << model, mix->missing * largest);
+}
+
 static void learn_groups(const struct pack_mix *mix, struct pack_tables *tables)
 {
-    double total = 0;
+    double total = 0, largest = 0;
+    bool bound = false;
     for (uint32_t i = 0; i < mix->count; i++) {
-        if (mix->demands[i].pod.cards == 0)
+        const struct pack_pod *pod = &mix->demands[i].pod;
+        if (pod->cards == 0)
             continue;
-        uint64_t models = mix->demands[i].pod.models;
-        double weight = mix->demands[i].weight * value_of_demand(tables, &mix->demands[i]);
-        uint32_t g = 0;
-        while (g < tables->group_count && tables->groups[g].models != models)
-            g++;
-        if (g == PACK_GROUPS_MAX)
-            continue;
-        if (g == tables->group_count)
-            tables->groups[tables->group_count++] = (struct pack_group){.models = models};
-        tables->groups[g].share += weight;
-        total += weight;
+        double value = value_of_demand(tables, &mix->demands[i]);
+        add_to_group(tables, pod->models, mix->demands[i].weight * value);
+        largest = value > largest ? value : largest;
+        bound |= pod->models != PACK_MODELS_ANY;
     }
+    if (bound && mix->missing > 0)
+        add_missing(mix, largest, tables);
+    for (uint32_t g = 0; g < tables->group_count; g++)
+        total += tables->groups[g].share;
     for (uint32_t g = 0; g < tables->group_count; g++)
         tables->groups[g].share = total > 0 ? tables->groups[g].share / total : 0;
 }

@@ -39,7 +39,6 @@ static void start(struct value_problem *problem)
         problem->need[i] = problem->demand[problem->size[i]] / total;
         problem->inverse[i][i] = 1 / held;
         problem->amount[i] = problem->need[i] / held;
-        problem->cost[i] = 1;
     }
 }
 
@@ -48,7 +47,7 @@ static void find_prices(struct value_problem *problem)
     for (int32_t j = 0; j < problem->count; j++) {
         problem->price[j] = 0;
         for (int32_t i = 0; i < problem->count; i++)
-            problem->price[j] += problem->cost[i] * problem->inverse[i][j];
+            problem->price[j] += problem->inverse[i][j];
     }
 }
 
@@ -69,29 +68,22 @@ static void fill_cards(struct value_problem *problem)
     }
 }
 
-/* Choose the pattern that enters: a surplus of a size whose price fell below 0, else the pattern
- * that is dearer than the card it fills. Returns its cost, or -1 when there is none. */
-static double choose_column(struct value_problem *problem)
+/* Choose the pattern that enters: the one that is dearest above the card it fills. False when there
+ * is none: the prices are right. A size that is too cheap, even below 0, is left out of patterns.
+ */
+static bool choose_column(struct value_problem *problem)
 {
-    int32_t lowest = 0;
-    for (int32_t j = 1; j < problem->count; j++)
-        if (problem->price[j] < problem->price[lowest])
-            lowest = j;
-    memset(problem->column, 0, sizeof(problem->column));
-    if (problem->price[lowest] < -TINY) {
-        problem->column[lowest] = -1;
-        return 0;
-    }
     fill_cards(problem);
     if (problem->best[PACK_CELLS] <= 1 + TINY)
-        return -1;
+        return false;
+    memset(problem->column, 0, sizeof(problem->column));
     for (int32_t cells = PACK_CELLS; cells > 0;) {
         int32_t j = problem->pick[cells];
         cells -= j >= 0 ? problem->size[j] : 1;
         if (j >= 0)
             problem->column[j] += 1;
     }
-    return 1;
+    return true;
 }
 
 /* The row whose pattern runs out first when the new one enters; -1 if none does. */
@@ -115,13 +107,12 @@ static int32_t choose_row(struct value_problem *problem)
 }
 
 /* Put the new pattern into `row`. */
-static void exchange(struct value_problem *problem, int32_t row, double cost)
+static void exchange(struct value_problem *problem, int32_t row)
 {
     double pivot = problem->step[row];
     for (int32_t j = 0; j < problem->count; j++)
         problem->inverse[row][j] /= pivot;
     problem->amount[row] /= pivot;
-    problem->cost[row] = cost;
     for (int32_t i = 0; i < problem->count; i++) {
         double step = problem->step[i];
         if (i == row || step == 0)
@@ -142,11 +133,10 @@ void value_problem_solve(struct value_problem *problem, double ret[PACK_CELLS + 
     }
     for (int round = 0; round < ROUNDS_MAX; round++) {
         find_prices(problem);
-        double cost = choose_column(problem);
-        int32_t row = cost < 0 ? -1 : choose_row(problem);
+        int32_t row = choose_column(problem) ? choose_row(problem) : -1;
         if (row < 0)
             break;
-        exchange(problem, row, cost);
+        exchange(problem, row);
     }
     for (int32_t j = 0; j < problem->count; j++)
         if (problem->price[j] < 0)

@@ -3,17 +3,21 @@
 
 #include <errno.h>
 
-/* Learn after so many pods, then whenever there are a half more, but not less often than every
- * so many. */
-#define LEARN_FIRST 100
+/* Learn after so many pods, then whenever there are a half more, but not less often than every so
+ * many. The first is early because what best fit does with an empty cluster is hard to mend. */
+#define LEARN_FIRST 5
 #define LEARN_EVERY 1000
 
-static void learn(struct learner *learner, const struct pack_demand *demands, uint32_t count)
+#define MISSING 1.0 /* large pods for each model that a sample may lack */
+
+static void learn(struct learner *learner, const struct pack_demand *demands, uint32_t count,
+                  double missing)
 {
     const struct pack_mix mix = {
         .demands = demands,
         .count = count,
         .models = learner->trace->model_count,
+        .missing = missing,
         .cluster_cards = (uint32_t)(learner->trace->capacity_milli / PACK_CARD_MILLI),
     };
     pack_learn(&mix, &pack_default_weights, learner->points, learner->work, &learner->tables);
@@ -30,13 +34,13 @@ int learner_init(struct learner *learner, const struct trace *trace, struct aren
     if (new.mix == NULL || new.place == NULL || new.points == NULL || new.work == NULL)
         return -ENOMEM;
     *learner = new;
-    learn(learner, NULL, 0);
+    learn(learner, NULL, 0, 0);
     return 0;
 }
 
 void learner_learn_list(struct learner *learner)
 {
-    learn(learner, learner->trace->specs, learner->trace->spec_count);
+    learn(learner, learner->trace->specs, learner->trace->spec_count, 0);
 }
 
 bool learner_see(struct learner *learner, uint32_t spec)
@@ -50,6 +54,6 @@ bool learner_see(struct learner *learner, uint32_t spec)
     if (++learner->seen < learner->next)
         return false;
     learner->next += learner->next / 2 < LEARN_EVERY ? learner->next / 2 : LEARN_EVERY;
-    learn(learner, learner->mix, learner->count);
+    learn(learner, learner->mix, learner->count, MISSING);
     return true;
 }

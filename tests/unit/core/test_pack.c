@@ -23,7 +23,7 @@ static struct pack_point points[2 * MODELS * (DEMANDS_MAX + 1)];
 
 static void learn(const struct pack_demand *demands, uint32_t count)
 {
-    const struct pack_mix mix = {demands, count, MODELS, 6400};
+    const struct pack_mix mix = {demands, count, MODELS, 6400, 0};
     void *work = malloc(pack_learn_work_bytes(count));
     assert_non_null(work);
     assert_true(pack_learn_points(count, MODELS) <= sizeof(points) / sizeof(points[0]));
@@ -369,6 +369,9 @@ static void test_scarcity(void **state)
     pack_options(&tables, &node, &mix[0].pod, options);
     assert_int_equal(options[0].lost[0], 1);
     assert_near(pack_copies_cost(&tables, &prices, options[0].lost), prices.copy[0]);
+    node.cpu_milli = 20000;
+    pack_options(&tables, &node, &mix[1].pod, options);
+    assert_int_equal(options[0].lost[0], 1); /* of five cards it takes two */
 }
 
 /* Half of the value may go to model 0 only, which has a quarter of the room. */
@@ -398,6 +401,32 @@ static void test_model_prices(void **state)
     assert_near(prices.model[0], 0.5 / 0.002 + 0.5);
 }
 
+/* A sample with pods that are bound to a model: on each model one pod of two cards may be missing.
+ */
+static void test_missing_pods(void **state)
+{
+    (void)state;
+    struct pack_demand mix[] = {demand(8, 0, 0, 1, 1000), demand(1, 0, 0, 2, 1000)};
+    static union {
+        max_align_t align;
+        char bytes[256 << 10];
+    } work;
+    assert_true(pack_learn_work_bytes(2) <= sizeof(work));
+    struct pack_mix sample = {mix, 2, MODELS, 6400, 1};
+    pack_learn(&sample, &pack_default_weights, points, &work, &tables);
+    assert_int_equal(tables.group_count, 1); /* nobody asks for a model */
+    mix[1].pod.models = 1;
+    pack_learn(&sample, &pack_default_weights, points, &work, &tables);
+    assert_int_equal(tables.group_count, 3);
+    assert_near(tables.groups[0].share, 8.0 / 14);
+    assert_near(tables.groups[1].share, 4.0 / 14); /* seen and missing */
+    assert_near(tables.groups[2].share, 2.0 / 14);
+    assert_true(tables.groups[2].models == 2);
+    sample.missing = 0;
+    pack_learn(&sample, &pack_default_weights, points, &work, &tables);
+    assert_near(tables.groups[1].share, 2.0 / 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_empty_mix_is_best_fit),
         cmocka_unit_test(test_scarcity),
         cmocka_unit_test(test_model_prices),
+        cmocka_unit_test(test_missing_pods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
