@@ -318,7 +318,7 @@ def check_certificates(files, address):
                           "-nameopt", "RFC2253").stdout.strip()
         expect(CONFIG, "server.tls.allowedClients",
                at(files, CONFIG, 0, "server", "tls", "allowedClients"),
-               subject.removeprefix("subject=CN="))
+               [subject.removeprefix("subject=CN=")])
         expect(script, "a run for another address", make("-i", "192.0.2.1")[1:3],
                ["server.crt: made", "scheduler.crt: kept"])
         secrets = {secret["metadata"]["name"]: secret for secret in
