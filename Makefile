@@ -15,7 +15,7 @@ endif
 
 DEBIAN_PACKAGES := gcc libc6-dev binutils pkgconf libmicrohttpd-dev libgnutls28-dev libjson-c-dev \
 	libcurl4-openssl-dev|libcurl4-gnutls-dev libyaml-dev libcmocka-dev \
-	ca-certificates curl openssl procps python3 python3-pytest \
+	ca-certificates curl openssl procps python3 python3-pytest python3-yaml \
 	$(if $(findstring clang,$(CC)),clang libclang-rt-14-dev llvm)
 
 include tests/checks/layers.mk

@@ -127,7 +127,7 @@ part_integration() {
 
 part_check() {
     local check command log
-    for check in layers.py headers.sh core-symbols.sh style.sh docs.py; do
+    for check in layers.py headers.sh core-symbols.sh style.sh docs.py deploy.py; do
         case $check in *"$TEST"*) ;; *) continue ;; esac
         log=$logs/check-${check%.*}.log
         ran=$((ran + 1))

@@ -8,7 +8,8 @@ import pytest
 
 from stage import objects, parts, scheduler
 from stage.api import ApiError
-from stage.objects import ALLOCATED, VISIBLE
+from stage.objects import ALLOCATED, GPU, VISIBLE
+from stage.process import free_port
 
 DEPLOY = parts.ROOT / "deploy"
 OVERLAYS = ("second-scheduler", "default-scheduler")
@@ -137,17 +138,92 @@ def test_the_account_may_do_what_it_needs_and_no_more(plane, cluster, install):
     assert [right for right in DENIED if may(plane, user, *right)] == []
 
 
-@pytest.mark.parametrize("form", scheduler.FORMS)
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_kube_scheduler_takes_the_configuration(plane, start_scheduler, tmp_path, overlay, form):
+# ---- the whole of it, but for containers and networks ----
+
+def scheduler_config(plane, overlay, form, certs, port):
+    """An overlay's configuration of kube-scheduler for this stage."""
     text = (DEPLOY / "overlays" / overlay / f"{form}.yaml").read_text()
-    certs = certificates(tmp_path / "certs")
     text = re.sub(r"/etc/deviceshare/tls/tls", str(certs / "scheduler"), text)
     text = re.sub(r"/etc/(deviceshare/tls|kubernetes/deviceshare)", str(certs), text)
+    text = re.sub(r"(urlPrefix: https://).*", rf"\g<1>127.0.0.1:{port}", text)
     client = f"clientConnection:\n  kubeconfig: {plane.scheduler_kubeconfig()}\n"
     text = re.sub(r"^clientConnection:\n.*\n", "", text, flags=re.M) + client
-    # Only leaders call extenders, and this one is to lead.
-    start_scheduler(text.replace("leaderElect: true", "leaderElect: false"))
+    # The only one here need not wait for a Lease that the one before it held.
+    return text.replace("leaderElect: true", "leaderElect: false")
+
+
+class Daemon:
+    """The daemon as the Deployment starts it: its configuration, its Secret, its account, its Pod."""
+
+    def __init__(self, plane, cluster, launch, certs, folder):
+        self.plane, self.cluster, self.launch = plane, cluster, launch
+        self.port, self.health = free_port(), free_port()
+        for name, source in (("tls.crt", "server.crt"), ("tls.key", "server.key")):
+            (certs / name).write_text((certs / source).read_text())
+        config = (DEPLOY / "base" / "extender.yaml").read_text()
+        for old, new in (("/etc/deviceshare/tls", str(certs)), ("port: 9443", f"port: {self.port}"),
+                         ("port: 9877", f"port: {self.health}")):
+            assert old in config
+            config = config.replace(old, new)
+        self.config = folder / "shipped.yaml"
+        self.config.write_text(config)
+        pod = objects.pod("extender-0")
+        pod["metadata"]["labels"] = {"app.kubernetes.io/name": "deviceshare-extender"}
+        pod["spec"].update(securityContext={"runAsNonRoot": True,
+                                            "seccompProfile": {"type": "RuntimeDefault"}})
+        pod["spec"]["containers"][0]["securityContext"] = {
+            "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        self.pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        self.pod = plane.admin("POST", self.pods, pod)
+
+    def start(self):
+        metadata = self.pod["metadata"]
+        kubeconfig = self.plane.service_account_kubeconfig(NAMESPACE, ACCOUNT)
+        return self.launch(self.plane.process(
+            "shipped-extender", parts.BUILD / "deviceshare-extender", "--config", self.config,
+            "--kubeconfig", kubeconfig,
+            env={"POD_NAME": metadata["name"], "POD_NAMESPACE": NAMESPACE,
+                 "POD_UID": metadata["uid"]}).start())
+
+    def readyz(self):
+        """What a probe is told, whatever the status."""
+        done = subprocess.run(["curl", "-s", "--noproxy", "*",
+                               f"http://127.0.0.1:{self.health}/readyz"],
+                              capture_output=True, text=True, timeout=30, check=False)
+        return done.stdout
+
+    def leads(self):
+        labels = self.plane.admin.get(f"{self.pods}/{self.pod['metadata']['name']}")["metadata"]["labels"]
+        return labels.get("deviceshare.io/leader") == "true"
+
+
+@pytest.fixture
+def daemon(plane, cluster, install, launch, tmp_path):
+    install("default-scheduler", "admission-policy")
+    return Daemon(plane, cluster, launch, certificates(tmp_path / "certs"), tmp_path)
+
+
+@pytest.mark.parametrize("form", scheduler.FORMS)
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_pod_is_bound_by_what_is_shipped(plane, cluster, daemon, start_scheduler, tmp_path,
+                                           overlay, form):
+    cluster.create_gpu_node("n1", objects.gpus(1), form == "advertised")
+    daemon.start()
+    cluster.wait(daemon.leads, "the daemon leads and says so on its Pod")
+    assert daemon.readyz() == "ok"
+    start_scheduler(scheduler_config(plane, overlay, form, tmp_path / "certs", daemon.port))
+    for name in ("one", "two"):
+        cluster.create_pod(name, {GPU: 50}, schedulerName="deviceshare")
+        annotations = cluster.wait_bound(name)["metadata"]["annotations"]
+        assert annotations[VISIBLE] == "GPU-00000000" and '"minor":0' in annotations[ALLOCATED]
+    cluster.create_pod("three", {GPU: 50}, schedulerName="deviceshare")
+    cluster.wait_unschedulable("three", "Insufficient")
+
+
+def test_a_missing_right_is_named(cluster, daemon):
+    kubectl(cluster, "delete", "clusterrolebinding", "deviceshare-extender-wake")
+    daemon.start()
+    cluster.wait(lambda: "rights are missing: patch pods" in daemon.readyz(), "readyz names the right")
 
 
 # ---- the admission policy ----
