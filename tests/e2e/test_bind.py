@@ -100,7 +100,7 @@ def test_a_burst_of_many_writers(cluster, add_node, start):
     for number in range(10):
         add_node(f"n{number}", gpus(8))
     daemon = start()
-    choices = random.Random(4).choices([percent(25), percent(50), {MEMORY: "10Gi"}], k=300)
+    choices = random.Random(4).choices([percent(10), percent(25), {MEMORY: "10Gi"}], k=300)
     cluster.create_many([pod(f"burst-{number}", request)
                          for number, request in enumerate(choices)], writers=8)
     cluster.wait_all_bound(300)
