@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 
 dockerfile=deploy/Dockerfile
 suite=bookworm
-size_limit_kib=20480
+size_limit_kib=24576
 
 die() {
     echo "check.sh: $*" >&2
@@ -122,9 +122,9 @@ run() { # COMMAND
 }
 
 copy() { # [--from=STAGE] SOURCE... TARGET
-    local from=$scratch/context target source
+    local from=$scratch/context preserve=mode,timestamps,links target source
     if [[ $1 = --from=* ]]; then
-        from=${stages[${1#--from=}]:?no stage of this name}
+        from=${stages[${1#--from=}]:?no stage of this name} preserve=all
         shift
     fi
     target=${*: -1}
@@ -134,9 +134,9 @@ copy() { # [--from=STAGE] SOURCE... TARGET
         [ -e "$from/$source" ] || die "COPY: there is no $source"
         # Of a folder, its content; a file keeps its name, the target being a folder.
         if [ -d "$from/$source" ]; then source=$source/.; else [[ $target = */ ]] || die "COPY: $*"; fi
-        cp -a "$from/$source" "$root$target"
+        # What comes from the context belongs to root, who runs this.
+        cp -dR --preserve="$preserve" "$from/$source" "$root$target"
     done
-    chown -R 0:0 "$root$target"
 }
 
 build() {
@@ -232,6 +232,8 @@ starts() {
     local version
     version=$(enter "$entrypoint" --version)
     [[ $version = "deviceshare-extender "* ]] || echo "$version"
+    enter "$entrypoint" --validate-config --config /etc/deviceshare/extender.yaml |
+        grep -v '^the configuration is valid$' || true
 }
 
 serves_and_stops() {
@@ -266,7 +268,7 @@ expect "no shell, no package manager" no_shell
 expect "owned by root, writable by nobody else, no setuid, no devices, no loose links" nothing_odd
 expect "each package's licence is there" licences_there
 prepare_run
-expect "starts in a root that is read-only" starts
+expect "starts in a root that is read-only, and takes deploy/base/extender.yaml" starts
 expect "serves as user $user, and stops when it is told to" serves_and_stops
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
