@@ -30,7 +30,7 @@
       "Filter calls whose pod differs from the stored API object.", "", "")                        \
     X(METRIC_DRIFT, "deviceshare_allocation_drift_total",                                          \
       "Pods whose allocation is not what was booked, by kind.", "kind",                            \
-      "edited|moved|unbound|inconsistent|unreadable|missing")                                      \
+      "edited|moved|unbound|inconsistent|incomplete|unreadable|missing")                                      \
     X(METRIC_BAD_OBJECTS, "deviceshare_bad_objects_total",                                         \
       "API objects that could not be read, by kind.", "kind", "node|device|pod")                   \
     X(METRIC_WAKES, "deviceshare_pods_woken_total",                                                \
@@ -61,6 +61,7 @@ enum metric_drift {
     DRIFT_MOVED,        /* seen bound to another node than booked */
     DRIFT_UNBOUND,      /* a bound pod was seen without a node */
     DRIFT_INCONSISTENT, /* annotation does not match the pod's own request */
+    DRIFT_INCOMPLETE,   /* annotation names fewer cards than the request needs */
     DRIFT_UNREADABLE,   /* annotation is not readable */
     DRIFT_MISSING,      /* a placed device pod without annotation */
 };

@@ -132,7 +132,7 @@ const struct config_section config_sections[] = {
     {"wake",
      "A card that recovers is no event for kube-scheduler, so a pod that was rejected would sleep "
      "for minutes. A pod that would fit now is woken by a change of its annotation "
-     "deviceshare.io/wake-up."},
+     "deviceshare.io/woken-at."},
     {"embedded",
      "A cluster in memory instead of an API server: to try things out, and for tests."},
 };

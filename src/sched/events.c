@@ -16,6 +16,8 @@ static const struct {
     [DRIFT_UNBOUND] = {"Bound pod seen without a node", "its booking is given back"},
     [DRIFT_INCONSISTENT] = {"Allocation annotation does not match the pod's request",
                             "charged the larger of both"},
+    [DRIFT_INCOMPLETE] = {"Allocation annotation names too few cards",
+                          "the others are unknown until the pod ends"},
     [DRIFT_UNREADABLE] = {"Allocation annotation unreadable",
                           "its cards are unknown until the pod ends"},
     [DRIFT_MISSING] = {"Device pod without allocation annotation",
@@ -45,7 +47,9 @@ static void report(const struct pod *pod, const struct pod_event_result *result)
         drift(pod, DRIFT_UNREADABLE);
     else if (pod->annotation == ANNOTATION_ABSENT)
         drift(pod, DRIFT_MISSING);
-    else if (result->trust != CHARGE_TRUSTED)
+    else if (result->trust == CHARGE_UNKNOWN)
+        drift(pod, DRIFT_INCOMPLETE);
+    else if (result->trust == CHARGE_INCONSISTENT)
         drift(pod, DRIFT_INCONSISTENT);
 }
 

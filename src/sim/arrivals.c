@@ -130,7 +130,8 @@ static int64_t read_line(struct str *text, uint32_t limit, uint32_t *numbers)
         at += at < text->len && text->data[at] == ' ';
     }
     at += at < text->len;
-    *text = (struct str){text->data + at, text->len - at};
+    if (at > 0) /* an empty text has no bytes to point behind */
+        *text = (struct str){text->data + at, text->len - at};
     return count;
 }
 

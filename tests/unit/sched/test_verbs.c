@@ -201,6 +201,28 @@ static void test_preempt_keeps_what_helps(void **state)
     assert_false(answer.keep[3]); /* unknown node */
 }
 
+/* A placed pod whose annotation says less than its request is not what an edited one is. */
+static void test_drift_is_told_apart(void **state)
+{
+    (void)state;
+    struct container two = container(RESOURCE_NVIDIA_GPU, 2);
+    struct share shares[] = {{DEVICE_GPU, 0, {100, 100, 80 * GI}}, {DEVICE_GPU, 1, {90, 100, 80 * GI}}};
+    struct pod pod = {.id = {STR("ns"), STR("v"), STR("v")},
+                      .node_name = STR("big"),
+                      .containers = &two,
+                      .container_count = 1,
+                      .annotation = ANNOTATION_READ,
+                      .shares = shares,
+                      .share_count = 1};
+    assert_int_equal(sched_pod_changed(&sched, &pod), 0);
+    assert_int_equal(metrics_get(METRIC_DRIFT, DRIFT_INCOMPLETE), 1);
+    pod.id.uid = STR("w");
+    pod.share_count = 2;
+    assert_int_equal(sched_pod_changed(&sched, &pod), 0);
+    assert_int_equal(metrics_get(METRIC_DRIFT, DRIFT_INCONSISTENT), 1);
+    assert_int_equal(metrics_get(METRIC_DRIFT, DRIFT_INCOMPLETE), 1);
+}
+
 static void test_not_synced(void **state)
 {
     (void)state;
@@ -256,6 +278,7 @@ int main(void)
         CASE(test_duplicates_are_named_once),
         CASE(test_prioritize_uses_the_whole_range),
         CASE(test_preempt_keeps_what_helps),
+        CASE(test_drift_is_told_apart),
         CASE(test_not_synced),
         CASE(test_memory_ends_in_filter),
     };
