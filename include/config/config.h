@@ -38,6 +38,7 @@ struct config {
         int64_t port;                       /* server.port, 9876; 0 = any free one */
         char url_prefix[CONFIG_TEXT_MAX];   /* server.urlPrefix, ""; "/v1": /v1/filter ... */
         int64_t max_body_bytes;             /* server.maxBodyBytes, 16 MiB */
+        int64_t max_bodies_bytes;           /* server.maxBodiesBytes, 128 MiB */
         int64_t max_nesting;                /* server.maxNesting, 64 */
         int64_t max_nodes;                  /* server.maxNodes, 20000 */
         int64_t max_connections;            /* server.maxConnections, 256 */

@@ -64,6 +64,7 @@ struct http_options {
     uint16_t port;       /* 0 = any */
     struct tls *tls;     /* borrowed until stop; NULL = plain HTTP */
     uint64_t max_body_bytes;
+    uint64_t max_bodies_bytes; /* of all requests together */
     uint32_t max_connections, max_connections_per_client;
     uint32_t idle_timeout_ms, request_timeout_ms;
     const struct http_route *routes; /* borrowed until stop */

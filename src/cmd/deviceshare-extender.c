@@ -271,6 +271,7 @@ static struct http_options server_options(const struct extender *extender)
         .port = (uint16_t)config->server.port,
         .tls = extender->tls,
         .max_body_bytes = (uint64_t)config->server.max_body_bytes,
+        .max_bodies_bytes = (uint64_t)config->server.max_bodies_bytes,
         .max_connections = (uint32_t)config->server.max_connections,
         .max_connections_per_client = (uint32_t)config->server.max_connections_per_client,
         .idle_timeout_ms = (uint32_t)config->server.idle_timeout_ms,

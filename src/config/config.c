@@ -48,6 +48,16 @@ static int check_connections(const struct config *config, struct error *err)
                      config->server.max_connections_per_client, config->server.max_connections);
 }
 
+static int check_bodies(const struct config *config, struct error *err)
+{
+    if (config->server.max_bodies_bytes >= config->server.max_body_bytes)
+        return 0;
+    return error_set(err, -EINVAL,
+                     "server.maxBodiesBytes: %" PRId64 " is less than server.maxBodyBytes (%" PRId64
+                     ")",
+                     config->server.max_bodies_bytes, config->server.max_body_bytes);
+}
+
 static int check_pair(const struct config *config, struct error *err)
 {
     bool cert = config->server.tls.cert_file[0] != '\0';
@@ -139,6 +149,7 @@ static const struct rule {
     const char *keys[4];
 } rules[] = {
     {check_connections, {"server.maxConnections", "server.maxConnectionsPerClient"}},
+    {check_bodies, {"server.maxBodyBytes", "server.maxBodiesBytes"}},
     {check_pair, {"server.tls.certFile", "server.tls.keyFile"}},
     {check_client_ca, {"server.tls.clientCAFile", "server.tls.certFile"}},
     {check_allowed_clients, {"server.tls.allowedClients", "server.tls.clientCAFile"}},

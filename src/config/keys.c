@@ -156,6 +156,11 @@ const struct config_key config_keys[] = {
      .help = "Longest request body; a longer one is answered 413 before it is read. 5,000 node "
              "names take about 120 KiB. Whole Node objects (nodeCacheCapable: false) take about "
              "11 KiB a node and need more than the default beyond 1,400 nodes."},
+    {.path = "server.maxBodiesBytes",
+     INTEGER(server.max_bodies_bytes, 64 * KIB, 64 * GIB), .standard = "134217728",
+     .help = "Most bytes of bodies that all requests together may hold, so that clients cannot "
+             "exhaust the memory; a request beyond them is answered 503. Not less than "
+             "server.maxBodyBytes."},
     {.path = "server.maxNesting", INTEGER(server.max_nesting, 16, 512), .standard = "64",
      .help = "Deepest nesting of JSON in a request. A Pod needs about 12 levels."},
     {.path = "server.maxNodes", INTEGER(server.max_nodes, 1, 100000), .standard = "20000",

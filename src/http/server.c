@@ -36,6 +36,7 @@ struct http_server {
     uint16_t port;
     bool asks_clients;    /* for certificates */
     atomic_bool draining; /* every answer closes its connection */
+    atomic_uint_fast64_t body_bytes; /* of all requests now */
 };
 
 /* One request and its answer. Made when the request line is there, freed when the answer is sent or
@@ -50,6 +51,7 @@ struct exchange {
     struct strbuf body;
     bool headers_done;
     bool body_too_large; /* the rest is read and thrown away */
+    bool no_room;        /* likewise: the bodies of all requests are too many */
     struct route_match match;
     int64_t complete_ns; /* when the whole request was there */
 };
@@ -216,16 +218,42 @@ static enum MHD_Result check_headers(struct exchange *exchange, struct MHD_Conne
     return MHD_YES;
 }
 
+/* Take room for `size` more bytes from what all requests share. */
+static bool take_room(struct http_server *server, uint64_t size)
+{
+    uint64_t before = atomic_fetch_add(&server->body_bytes, size);
+    if (before + size <= server->options.max_bodies_bytes)
+        return true;
+    atomic_fetch_sub(&server->body_bytes, size);
+    return false;
+}
+
+static void drop_body(struct exchange *exchange)
+{
+    atomic_fetch_sub(&exchange->server->body_bytes, exchange->body.len);
+    strbuf_done(&exchange->body);
+}
+
 static void take_body(struct exchange *exchange, const char *data, size_t size)
 {
     uint64_t cap = exchange->server->options.max_body_bytes;
-    if (exchange->body_too_large || size > cap - exchange->body.len) {
+    if (exchange->body_too_large || exchange->no_room || exchange->body.failed ||
+        exchange->match.route == NULL)
+        return;
+    if (size > cap - exchange->body.len) {
         exchange->body_too_large = true; /* chunked: only now it shows */
-        strbuf_done(&exchange->body);
+        drop_body(exchange);
         return;
     }
-    if (exchange->match.route != NULL)
-        strbuf_add(&exchange->body, data, size);
+    if (!take_room(exchange->server, size)) {
+        exchange->no_room = true;
+        drop_body(exchange);
+        return;
+    }
+    size_t before = exchange->body.len;
+    strbuf_add(&exchange->body, data, size);
+    /* What did not fit into memory is not held. */
+    atomic_fetch_sub(&exchange->server->body_bytes, size - (exchange->body.len - before));
 }
 
 /* The request is complete: answer it. */
@@ -237,6 +265,8 @@ static enum MHD_Result answer(struct exchange *exchange, struct MHD_Connection *
         return MHD_NO;
     if (exchange->body_too_large)
         return send_problem(exchange, connection, 413, "the body is larger than allowed", true);
+    if (exchange->no_room)
+        return send_problem(exchange, connection, 503, "too many bodies at once", true);
     if (exchange->body.failed)
         return send_problem(exchange, connection, 500, "out of memory", true);
     if (exchange->match.status == 404)
@@ -292,7 +322,7 @@ static enum MHD_Result on_request(void *self, struct MHD_Connection *connection,
 
 static void exchange_free(struct exchange *exchange)
 {
-    strbuf_done(&exchange->body);
+    drop_body(exchange);
     arena_done(&exchange->mem);
     mem_free(exchange);
 }

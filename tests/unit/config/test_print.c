@@ -50,6 +50,7 @@ static void other_values_read_back(void **state)
         {"server.port", "0"},
         {"server.urlPrefix", "/a.b/~c"},
         {"server.maxBodyBytes", "65536"},
+        {"server.maxBodiesBytes", "65537"},
         {"server.maxNesting", "16"},
         {"server.maxNodes", "1"},
         {"server.maxConnections", "9999"},

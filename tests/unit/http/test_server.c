@@ -92,6 +92,7 @@ static const struct http_route routes[] = {
 static const struct http_options defaults = {
     .address = "127.0.0.1",
     .max_body_bytes = BODY_MAX,
+    .max_bodies_bytes = 80 * BODY_MAX,
     .max_connections = 80,
     .max_connections_per_client = 80,
     .idle_timeout_ms = 60000,
@@ -112,6 +113,15 @@ static int setup(void **state)
 {
     (void)state;
     start(&defaults);
+    return 0;
+}
+
+static int setup_narrow(void **state)
+{
+    (void)state;
+    struct http_options options = defaults;
+    options.max_bodies_bytes = 2 * BODY_MAX;
+    start(&options);
     return 0;
 }
 
@@ -379,6 +389,37 @@ static void bodies_are_bounded(void **state)
     assert_int_equal(answer.status, 413);
     assert_true(answer.close);
     close(client.fd);
+}
+
+/* Two clients hold all the room; a third is told so, and has its turn when one is gone. */
+static void bodies_are_bounded_together(void **state)
+{
+    (void)state;
+    char held[8192], body[BODY_MAX + 1] = {0};
+    memset(body, 'b', BODY_MAX - 1); /* the last byte never comes */
+    snprintf(held, sizeof(held), POST("/echo", "%d", "%s"), BODY_MAX, body);
+    struct client clients[2];
+    for (int i = 0; i < 2; i++) {
+        clients[i] = client_open();
+        client_send(&clients[i], held);
+    }
+    int status = 200;
+    for (int tries = 0; tries < 500 && status == 200; tries++) {
+        struct answer answer = ask_once(POST("/echo", "3", "abc"));
+        status = answer.status;
+        if (status == 503)
+            assert_true(answer.close);
+        else
+            sleep_ms(10);
+    }
+    assert_int_equal(status, 503);
+    close(clients[0].fd);
+    for (int tries = 0; tries < 500 && status == 503; tries++) {
+        status = ask_once(POST("/echo", "3", "abc")).status;
+        sleep_ms(10);
+    }
+    assert_int_equal(status, 200);
+    close(clients[1].fd);
 }
 
 static void continue_is_sent_only_for_acceptable_bodies(void **state)
@@ -711,6 +752,7 @@ int main(void)
         NORMAL(unknown_paths_and_methods),
         NORMAL(misleading_headers_are_refused),
         NORMAL(bodies_are_bounded),
+        cmocka_unit_test_setup_teardown(bodies_are_bounded_together, setup_narrow, teardown),
         NORMAL(continue_is_sent_only_for_acceptable_bodies),
         NORMAL(headers_are_bounded),
         NORMAL(large_answers_are_whole),

@@ -290,6 +290,7 @@ static struct http_server *start(struct tls *tls, const struct http_route *first
     struct http_options options = {.address = "127.0.0.1",
                                    .tls = tls,
                                    .max_body_bytes = 1000,
+                                   .max_bodies_bytes = 100000,
                                    .max_connections = 80,
                                    .max_connections_per_client = 80,
                                    .idle_timeout_ms = 60000,
