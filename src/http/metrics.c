@@ -46,6 +46,8 @@ static void render_counts(const struct http_app *app, const struct cache_counts 
     }
     add_family(out, "deviceshare_synced", "1 when nodes, devices and pods are listed.");
     strbuf_printf(out, "deviceshare_synced %d\n", atomic_load(&app->sched->synced));
+    add_family(out, "deviceshare_leading", "1 when this replica decides.");
+    strbuf_printf(out, "deviceshare_leading %d\n", atomic_load(&app->sched->leading));
 }
 
 /* ---- gauges of each GPU ---- */

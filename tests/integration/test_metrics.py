@@ -109,6 +109,7 @@ def test_gauges(daemon):
     assert value(samples, "deviceshare_cache_cards") == 4
     assert value(samples, "deviceshare_cache_pods") == 2
     assert value(samples, "deviceshare_synced") == 1
+    assert value(samples, "deviceshare_leading") == 1
     card = {"node": "n1", "minor": "0"}
     assert value(samples, "device_gpu_total_core", **card) == 100
     assert value(samples, "device_gpu_used_core", **card) == 50
