@@ -11,6 +11,7 @@
 #include "base/strbuf.h"
 #include "core/device.h"
 #include "core/extender.h"
+#include "core/node.h"
 #include "core/pod.h"
 
 /*
@@ -45,6 +46,10 @@ int object_decode_pod(struct str json, struct arena *mem, struct pod *ret, struc
 /* A Pod whose request object_decode_pod could not read: who it is, where it runs and what its
  * annotation says. pod->request_problem is set. */
 int object_decode_pod_place(struct str json, struct arena *mem, struct pod *ret, struct error *err);
+
+/* A Node. A vendor's whole cards (core/request.h) above zero in status.capacity or status.allocatable mean
+ * a device plugin; one whose cards are all sick has capacity only. -EINVAL for what is no quantity there. */
+int object_decode_node(struct str json, struct arena *mem, struct node_facts *ret, struct error *err);
 
 /* A Device object (scheduling.koordinator.sh/v1alpha1). Entries without minor, of an unknown type, with an
  * id or amount past the bounds of core/device.h, or with a minor that came before are left out and counted

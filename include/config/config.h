@@ -29,6 +29,10 @@ struct config_list {
 };
 
 enum config_unknown_pods { CONFIG_UNKNOWN_PODS_CLOSE, CONFIG_UNKNOWN_PODS_IGNORE };
+enum config_device_plugin_nodes {
+    CONFIG_DEVICE_PLUGIN_NODES_REFUSE,
+    CONFIG_DEVICE_PLUGIN_NODES_ALLOW
+};
 enum config_per_card { CONFIG_PER_CARD_AUTO, CONFIG_PER_CARD_ON, CONFIG_PER_CARD_OFF };
 
 /* Plain values; strings inside. (R) = taken over by a reload (SIGHUP); the rest needs a restart. */
@@ -64,6 +68,8 @@ struct config {
         char node[64];   /* policy.node: binpack|spread|none, "spread" (R) */
     } policy;
     enum config_unknown_pods unknown_pods; /* unknownPods: close|ignore, "close" (R) */
+    /* devicePluginNodes: refuse|allow, "refuse" (R) */
+    enum config_device_plugin_nodes device_plugin_nodes;
     struct {
         enum config_per_card per_card; /* metrics.perCard: auto|on|off, "auto" (R) */
         int64_t per_card_max_nodes;    /* metrics.perCardMaxNodes, 500 (R) */

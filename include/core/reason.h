@@ -17,6 +17,7 @@ enum reason {
     /* never here: FailedAndUnresolvableNodes */
     REASON_UNKNOWN_NODE,
     REASON_NO_DEVICE_OBJECT,
+    REASON_DEVICE_PLUGIN, /* a vendor's device plugin hands the gpus out, unseen by us */
     REASON_NO_GPU,
     REASON_NO_RDMA,
     REASON_NO_FPGA,

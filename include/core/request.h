@@ -68,6 +68,9 @@ const char *resource_name(enum resource resource);
  * under the current name wins over one under the old name. */
 enum resource resource_find(struct str name, bool *ret_deprecated);
 
+/* A vendor's name for its whole cards, which kubelet knows from the vendor's device plugin. */
+bool resource_is_vendors(enum resource resource);
+
 /* The device kind a resource belongs to. */
 enum device_kind resource_kind(enum resource resource);
 

@@ -32,6 +32,7 @@ struct change {
     bool is_new;
     struct str json; /* what it will be; owned until the commit */
     /* What it says, decoded for the event. */
+    struct node_facts node;
     struct pod pod;
     struct inventory inventory;
 };

@@ -79,7 +79,7 @@ int sched_pod_settled(struct sched *sched, const struct pod *pod);
 void sched_pod_gone(struct sched *sched, struct str uid);
 
 /* A node was added or changed. */
-int sched_node_changed(struct sched *sched, struct str name);
+int sched_node_changed(struct sched *sched, const struct node_facts *facts);
 
 /* A node is gone. */
 void sched_node_gone(struct sched *sched, struct str name);

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "core/charge.h"
 #include "core/extender.h"
+#include "core/node.h"
 #include "core/policy.h"
 #include "core/pod.h"
 #include "core/reason.h"
@@ -33,6 +34,9 @@ struct cache;
 /* What to do with a node on which a device pod runs whose cards are unknown. */
 enum unknown_pods { UNKNOWN_PODS_CLOSE, UNKNOWN_PODS_IGNORE };
 
+/* What to do with GPU requests on a node whose GPUs a vendor's device plugin hands out, too. */
+enum device_plugin_nodes { DEVICE_PLUGIN_NODES_REFUSE, DEVICE_PLUGIN_NODES_ALLOW };
+
 /* A new, empty cache, or NULL when memory ends. Free with cache_free. */
 struct cache *cache_new(enum unknown_pods unknown_pods);
 
@@ -42,10 +46,13 @@ void cache_free(struct cache *cache);
 /* Change the rule for unknown pods at run time (configuration reload). */
 void cache_set_unknown_pods(struct cache *cache, enum unknown_pods unknown_pods);
 
+/* The same for nodes with a device plugin; a new cache refuses. */
+void cache_set_device_plugin_nodes(struct cache *cache, enum device_plugin_nodes device_plugin_nodes);
+
 /* ---- events: what the API server says. Idempotent. 0, or -ENOMEM with the state unchanged. ---- */
 
-/* A Node exists. */
-int cache_node_set(struct cache *cache, struct str name);
+/* A Node exists, and this is what it says. */
+int cache_node_set(struct cache *cache, const struct node_facts *facts);
 
 /* A Node is gone; its pods' bookings and its Device object stay until their own events. */
 void cache_node_remove(struct cache *cache, struct str name);
@@ -229,7 +236,7 @@ struct node_pod_view {
 
 struct node_view {
     struct str name;
-    bool has_node, has_devices, closed;
+    bool has_node, has_devices, device_plugin, closed;
     uint32_t card_count;
     const struct card_view *cards;
     uint32_t pod_count;

@@ -41,6 +41,7 @@ struct pod_record {
 struct node {
     struct str name; /* owned, data NULL in an empty slot */
     bool has_node, has_devices;
+    bool device_plugin; /* as its Node says; false without one */
     uint16_t count[DEVICE_KIND_MAX];
     struct card_range range;
     char *ids;               /* block behind the id column */
@@ -53,6 +54,7 @@ struct node {
 struct cache {
     pthread_mutex_t mutex;
     enum unknown_pods unknown_pods;
+    enum device_plugin_nodes device_plugin_nodes;
 
     struct node *nodes;
     uint32_t node_slots, node_capacity;
@@ -134,6 +136,10 @@ enum reason cache_judge_locked(const struct cache *cache, uint32_t slot,
 
 /* Move the pod to a booking state, keeping the counters right. */
 void cache_set_state_locked(struct cache *cache, struct pod_record *pod, enum booking_state state);
+
+/* Why no request of this form may come to the node, whatever its cards have free; REASON_FITS if it may. */
+enum reason cache_node_bar_locked(const struct cache *cache, const struct node *node,
+                                  const struct pod_request *request);
 
 /* Room for `count` shares and their charges; NULL when memory ends. Never NULL for 0. */
 struct share *cache_shares_block(uint32_t count);

@@ -50,6 +50,13 @@ static enum unknown_pods unknown_pods(const struct config *config)
                                                               : UNKNOWN_PODS_CLOSE;
 }
 
+static enum device_plugin_nodes device_plugin_nodes(const struct config *config)
+{
+    return config->device_plugin_nodes == CONFIG_DEVICE_PLUGIN_NODES_ALLOW
+               ? DEVICE_PLUGIN_NODES_ALLOW
+               : DEVICE_PLUGIN_NODES_REFUSE;
+}
+
 static enum http_per_card per_card(const struct config *config)
 {
     switch (config->metrics.per_card) {
@@ -69,6 +76,7 @@ static void apply_settings(struct extender *extender, const struct config *confi
 {
     log_set_verbosity((int)config->log.verbosity);
     cache_set_unknown_pods(extender->cache, unknown_pods(config));
+    cache_set_device_plugin_nodes(extender->cache, device_plugin_nodes(config));
     atomic_store(&extender->sched.device_policy,
                  device_policy_find(str_from(config->policy.device)));
     atomic_store(&extender->sched.node_policy, node_policy_find(str_from(config->policy.node)));
@@ -78,6 +86,7 @@ static void apply_settings(struct extender *extender, const struct config *confi
 
     extender->config.policy = config->policy;
     extender->config.unknown_pods = config->unknown_pods;
+    extender->config.device_plugin_nodes = config->device_plugin_nodes;
     extender->config.metrics = config->metrics;
     extender->config.debug = config->debug;
     extender->config.log = config->log;

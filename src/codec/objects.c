@@ -165,6 +165,64 @@ int object_decode_pod_place(struct str json, struct arena *mem, struct pod *ret,
     return rc < 0 ? rc : pod_decode_place(value, mem, ret, err);
 }
 
+/* ---- Node ---- */
+
+/* Whether a resource list counts whole cards under a vendor's name. */
+static int decode_device_plugin(const struct reader_field *amounts, bool *ret, struct error *err)
+{
+    int rc = reader_field_object(amounts, NULL, 0, err);
+    if (rc < 0 || amounts->value.data == NULL)
+        return rc;
+    struct reader_iter iter = reader_iterate(amounts->value);
+    char buffer[READER_KEY_MAX];
+    struct str key, value;
+    while (reader_next_member(&iter, &key, &value)) {
+        bool deprecated;
+        struct str name = reader_key(key, buffer);
+        enum resource resource = resource_find(name, &deprecated);
+        int64_t cards = 0;
+        if (resource == RESOURCE_MAX || !resource_is_vendors(resource))
+            continue;
+        if (reader_quantity(value, &cards, err) < 0) {
+            reader_at(err, "[\"%.*s\"]", STR_ARG(name));
+            return reader_at(err, "%s", amounts->name);
+        }
+        *ret |= cards > 0;
+    }
+    return 0;
+}
+
+int object_decode_node(struct str json, struct arena *mem, struct node_facts *ret, struct error *err)
+{
+    enum { METADATA, STATUS };
+    enum { CAPACITY, ALLOCATABLE };
+    struct reader_field fields[] = {[METADATA] = {.name = "metadata"}, [STATUS] = {.name = "status"}};
+    struct reader_field name[] = {{.name = "name"}};
+    struct reader_field amounts[] = {[CAPACITY] = {.name = "capacity"},
+                                     [ALLOCATABLE] = {.name = "allocatable"}};
+    struct error unwanted;
+    if (err == NULL)
+        err = &unwanted;
+
+    struct node_facts facts = {0};
+    int rc = open_fields(json, READER_FIELDS(fields), err);
+    if (rc == 0)
+        rc = reader_field_object(&fields[METADATA], READER_FIELDS(name), err);
+    if (rc == 0 && reader_field_string(name, mem, &facts.name, err) < 0)
+        rc = reader_at(err, "%s", fields[METADATA].name);
+    if (rc == 0 && facts.name.len == 0)
+        rc = error_set(err, -EINVAL, "metadata.name: must not be empty");
+    if (rc == 0)
+        rc = reader_field_object(&fields[STATUS], READER_FIELDS(amounts), err);
+    for (int i = CAPACITY; rc == 0 && i <= ALLOCATABLE; i++) {
+        if (decode_device_plugin(&amounts[i], &facts.device_plugin, err) < 0)
+            rc = reader_at(err, "%s", fields[STATUS].name);
+    }
+    if (rc == 0)
+        *ret = facts;
+    return rc;
+}
+
 /* ---- Device ---- */
 
 /* An id ends up in a C string and in texts. */

@@ -227,6 +227,13 @@ const struct config_key config_keys[] = {
              "it has (placed by someone else, or its annotation is damaged). close = its node "
              "takes no new device pods until it ends; ignore = its cards may be given away a "
              "second time."},
+    {.path = "devicePluginNodes", WORD(device_plugin_nodes, "refuse|allow"), .standard = "refuse",
+     RELOADABLE,
+     .help = "What to do about GPU requests on a node whose status counts whole cards "
+             "(nvidia.com/gpu, amd.com/gpu, dcu.com/gpu), as a vendor's device plugin does it. "
+             "refuse = none comes there, since the plugin hands out cards unseen and kubelet picks "
+             "others than were chosen; allow = as on every other node, for plugins that follow "
+             "the pod's annotation."},
 
     {.path = "metrics.perCard", WORD(metrics.per_card, "auto|on|off"), .standard = "auto",
      RELOADABLE,
@@ -402,6 +409,7 @@ struct str config_key_nearest(struct str path)
 /* ---- fields ---- */
 
 _Static_assert(sizeof(enum config_unknown_pods) == sizeof(unsigned) &&
+                   sizeof(enum config_device_plugin_nodes) == sizeof(unsigned) &&
                    sizeof(enum config_per_card) == sizeof(unsigned),
                "KEY_WORD fields are read and written as unsigned");
 

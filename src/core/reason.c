@@ -22,6 +22,9 @@ static const struct {
     [REASON_UNKNOWN_NODE] = {"UnknownNode", "node(s) were unknown to the device scheduler",
                              VERDICT_NEVER},
     [REASON_NO_DEVICE_OBJECT] = {"NoDeviceObject", "node(s) had no Device object", VERDICT_NEVER},
+    /* Never: no pod that goes makes it fit, so preemption would be in vain. */
+    [REASON_DEVICE_PLUGIN] = {"DevicePlugin", "node(s) had gpus that a device plugin hands out",
+                              VERDICT_NEVER},
     [REASON_NO_GPU] = {"NoGPU", "Insufficient gpu devices: node(s) had none", VERDICT_NEVER},
     [REASON_NO_RDMA] = {"NoRDMA", "Insufficient rdma devices: node(s) had none", VERDICT_NEVER},
     [REASON_NO_FPGA] = {"NoFPGA", "Insufficient fpga devices: node(s) had none", VERDICT_NEVER},

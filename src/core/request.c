@@ -126,6 +126,12 @@ enum resource resource_find(struct str name, bool *ret_deprecated)
     return RESOURCE_MAX;
 }
 
+bool resource_is_vendors(enum resource resource)
+{
+    assert(resource < RESOURCE_MAX);
+    return (VENDOR & (1u << resource)) != 0;
+}
+
 enum device_kind resource_kind(enum resource resource)
 {
     assert(resource < RESOURCE_MAX);

@@ -362,6 +362,15 @@ static int check_pod(struct apply *apply, struct change *change, struct error *e
     return change->is_new ? 0 : check_unchanged(apply, change, err);
 }
 
+static int check_node(struct apply *apply, struct change *change, struct error *err)
+{
+    int result = object_decode_node(change->json, &apply->mem, &change->node, err);
+
+    if (result == 0 && !str_eq(change->node.name, change->name))
+        return error_set(err, -EINVAL, "metadata: given twice, in different letters");
+    return result;
+}
+
 static int check_device(struct apply *apply, struct change *change, struct error *err)
 {
     struct error why = {0};
@@ -387,6 +396,8 @@ static int check_change(struct apply *apply, struct change *change, const struct
         result = set_defaults(apply, change, err);
     if (result == 0)
         result = manifest_check_annotations(change->json, &apply->mem, err);
+    if (result == 0 && change->kind == KIND_NODE)
+        result = check_node(apply, change, err);
     if (result == 0 && change->kind == KIND_POD)
         result = check_pod(apply, change, err);
     if (result == 0 && change->kind == KIND_DEVICE)

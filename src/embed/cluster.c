@@ -60,7 +60,7 @@ static int tell_locked(struct cluster *cluster, const struct change *change)
 {
     switch (change->kind) {
     case KIND_NODE:
-        return sched_node_changed(cluster->sched, change->name);
+        return sched_node_changed(cluster->sched, &change->node);
     case KIND_DEVICE:
         return sched_device_changed(cluster->sched, change->name, &change->inventory);
     case KIND_POD:

@@ -38,11 +38,13 @@ static int keep_unreadable(struct sched *sched, enum cache_listed kind, struct s
 static int node_changed(struct sched *sched, struct str json, struct arena *mem,
                         struct error *complaint)
 {
-    struct object_head head;
-    int rc = object_identity(json, mem, &head, complaint);
-    if (rc == 0)
-        rc = sched_node_changed(sched, head.name);
-    return rc == -ENOMEM ? rc : 0;
+    struct node_facts facts;
+    int rc = object_decode_node(json, mem, &facts, complaint);
+    if (rc == -ENOMEM)
+        return rc;
+    if (rc < 0)
+        return keep_unreadable(sched, CACHE_NODES, json, mem, complaint);
+    return sched_node_changed(sched, &facts);
 }
 
 static int node_gone(struct sched *sched, struct str json, struct arena *mem,

@@ -95,9 +95,9 @@ void sched_pod_gone(struct sched *sched, struct str uid)
     cache_pod_remove(sched->cache, uid);
 }
 
-int sched_node_changed(struct sched *sched, struct str name)
+int sched_node_changed(struct sched *sched, const struct node_facts *facts)
 {
-    return cache_node_set(sched->cache, name);
+    return cache_node_set(sched->cache, facts);
 }
 
 void sched_node_gone(struct sched *sched, struct str name)

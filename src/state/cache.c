@@ -53,6 +53,14 @@ void cache_set_unknown_pods(struct cache *cache, enum unknown_pods unknown_pods)
     pthread_mutex_unlock(&cache->mutex);
 }
 
+void cache_set_device_plugin_nodes(struct cache *cache, enum device_plugin_nodes device_plugin_nodes)
+{
+    pthread_mutex_lock(&cache->mutex);
+    cache->device_plugin_nodes = device_plugin_nodes;
+    cache->gains++;
+    pthread_mutex_unlock(&cache->mutex);
+}
+
 /* ---- nodes ---- */
 
 uint32_t cache_node_find_locked(const struct cache *cache, struct str name)
@@ -116,16 +124,21 @@ void cache_node_tidy_locked(struct cache *cache, uint32_t slot)
     cache->counts.node_slots_free++;
 }
 
-int cache_node_set(struct cache *cache, struct str name)
+static void node_seen(struct cache *cache, struct node *node, const struct node_facts *facts)
+{
+    node->node_mark = cache->marks[CACHE_NODES];
+    cache->counts.view.nodes += !node->has_node;
+    cache->gains += !node->has_node || (node->device_plugin && !facts->device_plugin);
+    node->has_node = true;
+    node->device_plugin = facts->device_plugin;
+}
+
+int cache_node_set(struct cache *cache, const struct node_facts *facts)
 {
     pthread_mutex_lock(&cache->mutex);
-    uint32_t slot = cache_node_ensure_locked(cache, name);
-    if (slot != NODE_NONE) {
-        cache->nodes[slot].node_mark = cache->marks[CACHE_NODES];
-        cache->counts.view.nodes += !cache->nodes[slot].has_node;
-        cache->gains += !cache->nodes[slot].has_node;
-        cache->nodes[slot].has_node = true;
-    }
+    uint32_t slot = cache_node_ensure_locked(cache, facts->name);
+    if (slot != NODE_NONE)
+        node_seen(cache, &cache->nodes[slot], facts);
     pthread_mutex_unlock(&cache->mutex);
     return slot != NODE_NONE ? 0 : -ENOMEM;
 }
@@ -134,7 +147,7 @@ void cache_node_drop_locked(struct cache *cache, uint32_t slot)
 {
     if (!cache->nodes[slot].has_node)
         return;
-    cache->nodes[slot].has_node = false;
+    cache->nodes[slot].has_node = cache->nodes[slot].device_plugin = false;
     cache->counts.view.nodes--;
     cache_node_tidy_locked(cache, slot);
 }

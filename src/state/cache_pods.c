@@ -303,10 +303,9 @@ static enum reason choose(struct cache *cache, const struct node *node,
                           const struct pod_request *request, const struct device_policy *policy,
                           struct plan *ret_plan)
 {
-    if (!node->has_node)
-        return REASON_UNKNOWN_NODE;
-    if (!node->has_devices)
-        return REASON_NO_DEVICE_OBJECT;
+    enum reason bar = cache_node_bar_locked(cache, node, request);
+    if (bar != REASON_FITS)
+        return bar;
     if (cache_node_closed_locked(cache, node, NULL))
         return REASON_NODE_CLOSED;
     struct cards cards = cache_cards_locked(cache, node);

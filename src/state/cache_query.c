@@ -79,19 +79,31 @@ static enum reason verdict_without(const struct cache *cache, const struct node 
     return allocate_verdict(&copy.cards, request);
 }
 
+enum reason cache_node_bar_locked(const struct cache *cache, const struct node *node,
+                                  const struct pod_request *request)
+{
+    if (!node->has_node)
+        return REASON_UNKNOWN_NODE;
+    if (!node->has_devices)
+        return REASON_NO_DEVICE_OBJECT;
+    /* Pods that only kubelet gave cards to are on none of ours. */
+    if (node->device_plugin && request->of[DEVICE_GPU].count > 0 &&
+        cache->device_plugin_nodes == DEVICE_PLUGIN_NODES_REFUSE)
+        return REASON_DEVICE_PLUGIN;
+    return REASON_FITS;
+}
+
 /* The verdict on a known node, `self`'s own booking there not counted. What can never be is said before
  * what may pass. */
 enum reason cache_judge_locked(const struct cache *cache, uint32_t slot,
                                const struct pod_request *request, const struct pod_record *self)
 {
     const struct node *node = &cache->nodes[slot];
-    if (!node->has_node)
-        return REASON_UNKNOWN_NODE;
-    if (!node->has_devices)
-        return REASON_NO_DEVICE_OBJECT;
-    enum reason reason = self != NULL && self->node == slot
-                             ? verdict_without(cache, node, request, self)
-                             : verdict_now(cache, node, request);
+    enum reason reason = cache_node_bar_locked(cache, node, request);
+    if (reason != REASON_FITS)
+        return reason;
+    reason = self != NULL && self->node == slot ? verdict_without(cache, node, request, self)
+                                                : verdict_now(cache, node, request);
     if (reason_verdict(reason) != VERDICT_NEVER && cache_node_closed_locked(cache, node, self))
         return REASON_NODE_CLOSED;
     return reason;
@@ -156,10 +168,9 @@ static enum reason judge_without(struct cache *cache, uint32_t slot,
                                  uint32_t victim_count)
 {
     const struct node *node = &cache->nodes[slot];
-    if (!node->has_node)
-        return REASON_UNKNOWN_NODE;
-    if (!node->has_devices)
-        return REASON_NO_DEVICE_OBJECT;
+    enum reason bar = cache_node_bar_locked(cache, node, request);
+    if (bar != REASON_FITS)
+        return bar;
     struct card_copy copy;
     cache_copy_locked(cache, node, &copy);
     uint32_t unknown = node->unknown_pods, epoch = next_epoch(cache);

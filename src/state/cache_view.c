@@ -142,6 +142,7 @@ static int view_locked(const struct cache *cache, struct arena *mem, const struc
     struct node_view view = {
         .has_node = node->has_node,
         .has_devices = node->has_devices,
+        .device_plugin = node->device_plugin,
         .closed = cache_node_closed_locked(cache, node, NULL),
     };
     if (copy_str(mem, node->name, &view.name) < 0 || view_cards(cache, mem, node, &view) < 0 ||
@@ -261,6 +262,9 @@ static int check_node(const struct cache *cache, const struct node *node, struct
 {
     struct cards cards = cache_cards_locked(cache, node);
     uint32_t unknown = 0;
+    if (node->device_plugin && !node->has_node)
+        return error_set(err, -EFAULT, "node %.*s: has a device plugin but no Node",
+                         STR_ARG(node->name));
     for (const struct pod_record *pod = node->pods; pod != NULL; pod = pod->next) {
         int rc = check_pod(cache, node, pod, err);
         if (rc < 0)

@@ -288,7 +288,7 @@ static void run_gc(struct vector *v, json_object *answer)
         for (size_t i = 0; i < json_object_array_length(cached); i++) {
             struct str name = json_slice(json_object_array_get_idx(cached, i));
             const struct inventory nothing = {0};
-            if (sched_node_changed(&world.sched, name) < 0 ||
+            if (sched_node_changed(&world.sched, &(struct node_facts){.name = name}) < 0 ||
                 sched_device_changed(&world.sched, name, &nothing) < 0)
                 vector_unsupported(v, "out of memory");
         }

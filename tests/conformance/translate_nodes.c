@@ -322,7 +322,7 @@ bool verdict_without_devices(struct vector *v, const struct pod_request *request
 {
     struct cache *cache = cache_new(UNKNOWN_PODS_CLOSE);
     const struct str node = STR("node");
-    bool done = cache != NULL && cache_node_set(cache, node) == 0;
+    bool done = cache != NULL && cache_node_set(cache, &(struct node_facts){.name = node}) == 0;
     if (done)
         cache_scan(cache, STR("uid-asking"), request, &node, 1, ret);
     else

@@ -262,7 +262,7 @@ static bool set_up_node(struct world *world, const char *node, json_object *stat
 {
     if (!fields_known(world->v, "given.before", state, "total free used allocations"))
         return false;
-    if (sched_node_changed(&world->sched, str_from(node)) < 0) {
+    if (sched_node_changed(&world->sched, &(struct node_facts){.name = str_from(node)}) < 0) {
         vector_unsupported(world->v, "out of memory");
         return false;
     }

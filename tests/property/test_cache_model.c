@@ -39,7 +39,7 @@ struct model_card {
 };
 
 struct model_node {
-    bool has_node, has_devices;
+    bool has_node, has_devices, device_plugin;
     int card_count;
     struct model_card cards[CARDS];
 };
@@ -240,6 +240,8 @@ static bool model_fits(int n, const struct pod_request *request)
     const struct model_node *node = &nodes[n];
     if (!node->has_node || !node->has_devices || model_closed(n))
         return false;
+    if (node->device_plugin && request->of[DEVICE_GPU].count > 0)
+        return false;
     for (int kind = 0; kind < DEVICE_KIND_MAX; kind++) {
         const struct device_request *of = &request->of[kind];
         int64_t fit = 0;
@@ -316,6 +318,7 @@ static void compare_node(int n)
     assert_int_equal(found, node->has_node || node->has_devices || placed > 0);
     if (found == 1) {
         assert_int_equal(view.has_node, node->has_node);
+        assert_int_equal(view.device_plugin, node->device_plugin);
         assert_int_equal(view.has_devices, node->has_devices);
         assert_int_equal(view.closed, model_closed(n));
         assert_int_equal(view.pod_count, placed);
@@ -354,8 +357,10 @@ static int op_node(void)
 {
     int n = below(NODES);
     nodes[n].has_node = below(4) != 0;
+    nodes[n].device_plugin = nodes[n].has_node && below(6) == 0;
+    struct node_facts facts = {node_name(n), nodes[n].device_plugin};
     if (nodes[n].has_node)
-        assert_int_equal(cache_node_set(cache, node_name(n)), 0);
+        assert_int_equal(cache_node_set(cache, &facts), 0);
     else
         cache_node_remove(cache, node_name(n));
     return n;

@@ -24,6 +24,7 @@ struct event {
     enum { NODE_SET, NODE_REMOVE, DEVICES_SET, DEVICES_REMOVE, POD_SET, POD_REMOVE } type;
     struct str name; /* node name or pod uid */
     struct str place;
+    bool device_plugin;
     struct device devices[4];
     uint32_t device_count;
     struct pod_request request;
@@ -52,11 +53,12 @@ static void apply(struct cache *cache, const struct event *event)
         .shares = event->shares,
         .share_count = event->share_count,
     };
+    struct node_facts node = {event->name, event->device_plugin};
     struct pod_event_result result;
     struct error err;
     switch (event->type) {
     case NODE_SET:
-        assert_int_equal(cache_node_set(cache, event->name), 0);
+        assert_int_equal(cache_node_set(cache, &node), 0);
         break;
     case NODE_REMOVE:
         cache_node_remove(cache, event->name);
@@ -131,7 +133,9 @@ static uint32_t make_histories(struct history *histories)
     memset(histories, 0, sizeof *histories * OBJECTS);
     for (unsigned n = 0; n < 4; n++) {
         struct history *node = &histories[count++], *devices = &histories[count++];
-        node->events[node->count++] = (struct event){NODE_SET, .name = str_from(node_names[n])};
+        for (uint32_t i = 0, sets = 1 + rng_below(&rng, 2); i < sets; i++)
+            node->events[node->count++] = (struct event){
+                NODE_SET, .name = str_from(node_names[n]), .device_plugin = rng_below(&rng, 3) == 0};
         if (rng_below(&rng, 4) == 0)
             node->events[node->count++] =
                 (struct event){NODE_REMOVE, .name = str_from(node_names[n])};

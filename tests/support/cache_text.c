@@ -15,8 +15,9 @@ static void put_amount(struct strbuf *out, const struct amount *amount)
 
 static void put_node(struct strbuf *out, const struct node_view *node)
 {
-    strbuf_printf(out, "node %.*s%s%s%s\n", STR_ARG(node->name), node->has_node ? " node" : "",
-                  node->has_devices ? " devices" : "", node->closed ? " closed" : "");
+    strbuf_printf(out, "node %.*s%s%s%s%s\n", STR_ARG(node->name), node->has_node ? " node" : "",
+                  node->has_devices ? " devices" : "", node->device_plugin ? " plugin" : "",
+                  node->closed ? " closed" : "");
     for (uint32_t i = 0; i < node->card_count; i++) {
         const struct card_view *card = &node->cards[i];
         strbuf_printf(out, "  %s %d%s%s id=%.*s pods=%u total", device_kind_name(card->kind),

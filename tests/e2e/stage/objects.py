@@ -38,7 +38,8 @@ def device(name, *cards):
 
 
 def advertised(*cards):
-    """What an agent writes into node.status.allocatable for these cards."""
+    """What an agent writes into node.status.allocatable for these cards. Vendors' names are not in
+    it: those are their device plugins'."""
     sums = {}
     for card in cards:
         if not card["health"]:
@@ -46,8 +47,8 @@ def advertised(*cards):
         for name, value in card["resources"].items():
             sums[name] = sums.get(name, 0) + int(value)
         if card["type"] == "gpu":
-            for name, value in ((GPU, 100), (SHARED, 100), (NVIDIA, 1)):
-                sums[name] = sums.get(name, 0) + value
+            for name in (GPU, SHARED):
+                sums[name] = sums.get(name, 0) + 100
     return {name: str(value) for name, value in sums.items()}
 
 

@@ -370,6 +370,74 @@ static void test_bad_devices(void **state)
     assert_int_equal(inventory.count, 0);
 }
 
+/* ---- Node ---- */
+
+static bool plugin_of(const char *status)
+{
+    struct node_facts facts = {0};
+    struct strbuf json = {0};
+    strbuf_printf(&json, "{\"metadata\":{\"name\":\"n1\"},\"status\":%s}", status);
+    struct str copy = body_copy((struct str){json.data, json.len});
+    if (object_decode_node(copy, &mem, &facts, &err) != 0)
+        fail_msg("%s", err.text);
+    body_free(copy);
+    strbuf_done(&json);
+    assert_str(facts.name, "n1");
+    return facts.device_plugin;
+}
+
+static void test_node_with_a_device_plugin(void **state)
+{
+    (void)state;
+    static const char *const vendors[] = {"nvidia.com/gpu", "amd.com/gpu", "dcu.com/gpu"};
+    for (unsigned i = 0; i < 3; i++) {
+        char status[128];
+        snprintf(status, sizeof status, "{\"allocatable\":{\"cpu\":\"4\",\"%s\":\"8\"}}",
+                 vendors[i]);
+        assert_true(plugin_of(status));
+    }
+    /* Its cards are all sick. */
+    assert_true(plugin_of("{\"capacity\":{\"nvidia.com/gpu\":\"8\"},"
+                          "\"allocatable\":{\"nvidia.com/gpu\":\"0\"}}"));
+    assert_true(plugin_of("{\"allocatable\":{\"nvidia.com\\/gpu\":1}}"));
+}
+
+static void test_node_without_a_device_plugin(void **state)
+{
+    (void)state;
+    assert_false(plugin_of("null"));
+    assert_false(plugin_of("{}"));
+    assert_false(plugin_of("{\"capacity\":null,\"allocatable\":{\"cpu\":\"4\"}}"));
+    /* kubelet goes on listing the name of a plugin that left. */
+    assert_false(plugin_of("{\"capacity\":{\"nvidia.com/gpu\":\"0\"},"
+                           "\"allocatable\":{\"nvidia.com/gpu\":\"0\"}}"));
+    /* What an agent advertises for pods that come to us. */
+    assert_false(plugin_of("{\"allocatable\":{\"koordinator.sh/gpu\":\"800\","
+                           "\"koordinator.sh/gpu.shared\":\"800\",\"koordinator.sh/rdma\":\"100\","
+                           "\"Nvidia.com/gpu\":\"8\",\"nvidia.com/gpus\":\"8\"}}"));
+}
+
+static void refuse_node(const char *json, const char *sentence)
+{
+    struct node_facts facts = {.device_plugin = true};
+    assert_int_equal(object_decode_node(str_from(json), &mem, &facts, &err), -EINVAL);
+    assert_string_equal(err.text, sentence);
+    assert_int_equal(facts.name.len, 0);
+    assert_true(facts.device_plugin);
+}
+
+static void test_bad_nodes(void **state)
+{
+    (void)state;
+    refuse_node("{\"metadata\":{}}", "metadata.name: must not be empty");
+    refuse_node("{\"metadata\":{\"name\":\"n\"},\"status\":[]}", "status: must be an object");
+    refuse_node("{\"metadata\":{\"name\":\"n\"},\"status\":{\"capacity\":[]}}",
+                "status.capacity: must be an object");
+    refuse_node("{\"metadata\":{\"name\":\"n\"},"
+                "\"status\":{\"allocatable\":{\"nvidia.com/gpu\":true}}}",
+                "status.allocatable[\"nvidia.com/gpu\"]: must be a quantity");
+}
+
 /* ---- changes ---- */
 
 static void assert_text(struct strbuf *out, const char *expected)
@@ -508,6 +576,9 @@ int main(void)
         TEST(test_device_leaves_bad_entries_out),
         TEST(test_device_with_too_many_cards),
         TEST(test_bad_devices),
+        TEST(test_node_with_a_device_plugin),
+        TEST(test_node_without_a_device_plugin),
+        TEST(test_bad_nodes),
         TEST(test_default_pod),
         TEST(test_default_meta),
         TEST(test_bind_pod),

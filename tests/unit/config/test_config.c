@@ -73,6 +73,7 @@ static void defaults_are_those_of_the_contract(void **state)
     assert_string_equal(c.policy.device, "default");
     assert_string_equal(c.policy.node, "spread");
     assert_int_equal(c.unknown_pods, CONFIG_UNKNOWN_PODS_CLOSE);
+    assert_int_equal(c.device_plugin_nodes, CONFIG_DEVICE_PLUGIN_NODES_REFUSE);
     assert_int_equal(c.metrics.per_card, CONFIG_PER_CARD_AUTO);
     assert_int_equal(c.metrics.per_card_max_nodes, 500);
     assert_false(c.debug.remote);
@@ -92,6 +93,7 @@ static void keys_are_read(void **state)
                                       "  requestTimeout: '250ms'\n"
                                       "policy: {device: binpack, node: none}\n"
                                       "unknownPods: ignore\n"
+                                      "devicePluginNodes: allow\n"
                                       "metrics:\n"
                                       "  perCard: off\n"
                                       "debug:\n"
@@ -111,6 +113,7 @@ static void keys_are_read(void **state)
     assert_string_equal(c.policy.device, "binpack");
     assert_string_equal(c.policy.node, "none");
     assert_int_equal(c.unknown_pods, CONFIG_UNKNOWN_PODS_IGNORE);
+    assert_int_equal(c.device_plugin_nodes, CONFIG_DEVICE_PLUGIN_NODES_ALLOW);
     assert_int_equal(c.metrics.per_card, CONFIG_PER_CARD_OFF);
     assert_true(c.debug.remote);
     assert_int_equal(c.log.verbosity, 2);
@@ -504,6 +507,7 @@ static void restart_keys_are_named(void **state)
 
     wanted.log.verbosity = 4; /* these a reload takes over */
     wanted.unknown_pods = CONFIG_UNKNOWN_PODS_IGNORE;
+    wanted.device_plugin_nodes = CONFIG_DEVICE_PLUGIN_NODES_ALLOW;
     wanted.metrics.per_card = CONFIG_PER_CARD_ON;
     wanted.metrics.per_card_max_nodes = 1;
     wanted.debug.remote = true;

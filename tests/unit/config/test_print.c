@@ -68,6 +68,7 @@ static void other_values_read_back(void **state)
         {"policy.device", "binpack"},
         {"policy.node", "none"},
         {"unknownPods", "ignore"},
+        {"devicePluginNodes", "allow"},
         {"metrics.perCard", "on"},
         {"metrics.perCardMaxNodes", "0"},
         {"debug.remote", "true"},

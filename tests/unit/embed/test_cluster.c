@@ -56,10 +56,10 @@ void sched_pod_gone(struct sched *sched, struct str uid)
     note("pod gone %.*s\n", STR_ARG(uid));
 }
 
-int sched_node_changed(struct sched *sched, struct str name)
+int sched_node_changed(struct sched *sched, const struct node_facts *facts)
 {
     (void)sched;
-    note("node %.*s\n", STR_ARG(name));
+    note("node %.*s%s\n", STR_ARG(facts->name), facts->device_plugin ? " plugin" : "");
     return event_result;
 }
 
@@ -176,6 +176,21 @@ static enum bind_outcome bind_to(struct cluster *cluster, const char *name, cons
 }
 
 /* ---- apply ---- */
+
+static void a_node_says_whether_it_has_a_device_plugin(void **state)
+{
+    struct cluster *cluster = new_cluster();
+
+    (void)state;
+    apply(cluster, NODE("n") "status: {capacity: {nvidia.com/gpu: 4}}\n");
+    assert_events("node n plugin\n");
+    apply(cluster, NODE("n") "status: {capacity: {nvidia.com/gpu: 0}}\n");
+    assert_events("node n\n");
+    assert_refused(cluster, NODE("n") "status: {capacity: {nvidia.com/gpu: four}}\n",
+                   "t.yaml:1: Node n: status.capacity[\"nvidia.com/gpu\"]: quantity "
+                   "\"four\" is not a Kubernetes quantity");
+    cluster_free(cluster);
+}
 
 static void objects_get_what_an_api_server_gives(void **state)
 {
@@ -727,6 +742,7 @@ static void memory_may_end_anywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_says_whether_it_has_a_device_plugin),
         cmocka_unit_test(objects_get_what_an_api_server_gives),
         cmocka_unit_test(uids_are_kept_and_given),
         cmocka_unit_test(events_come_nodes_first),

@@ -57,7 +57,7 @@ static int setup(void **state)
     struct error err = {0};
     struct cache *cache = cache_new(UNKNOWN_PODS_CLOSE);
     assert_non_null(cache);
-    assert_int_equal(cache_node_set(cache, STR("n1")), 0);
+    assert_int_equal(cache_node_set(cache, &(struct node_facts){.name = STR("n1")}), 0);
     assert_int_equal(cache_devices_set(cache, STR("n1"), &inventory, &err), 0);
     struct port port = {.get_pod = get_no_pod, .bind_pod = bind_nothing};
     sched_init(&sched, cache, clock_system(), port, device_policy_find(STR("default")),
@@ -283,14 +283,16 @@ static void probes(void **state)
 static void cache_view(void **state)
 {
     (void)state;
-    assert_int_equal(cache_node_set(sched.cache, STR("a\"node")), 0);
+    assert_int_equal(cache_node_set(sched.cache, &(struct node_facts){.name = STR("a\"node")}), 0);
     struct exchange exchange = ask("/debug/cache", "", "");
     assert_int_equal(exchange.reply.status, 200);
     assert_true(contains(
         &exchange,
-        "{\"name\":\"a\\\"node\",\"hasNode\":true,\"hasDevices\":false,\"closed\":false,"
+        "{\"name\":\"a\\\"node\",\"hasNode\":true,\"hasDevices\":false,"
+        "\"devicePlugin\":false,\"closed\":false,"
         "\"cards\":[],\"pods\":[]},\n{\"name\":\"n1\",\"hasNode\":true,\"hasDevices\":true,"
-        "\"closed\":false,\"cards\":[{\"type\":\"gpu\",\"minor\":0,\"id\":\"G0\","
+        "\"devicePlugin\":false,\"closed\":false,\"cards\":[{"
+        "\"type\":\"gpu\",\"minor\":0,\"id\":\"G0\","
         "\"registered\":true,\"usable\":true,\"pods\":0,"
         "\"total\":{\"koordinator.sh/gpu-core\":100,"));
     assert_true(
@@ -340,7 +342,7 @@ static void views_at_the_end_of_memory(void **state)
 static void card_gauges(void **state)
 {
     (void)state;
-    assert_int_equal(cache_node_set(sched.cache, STR("a\"\\\nb")), 0);
+    assert_int_equal(cache_node_set(sched.cache, &(struct node_facts){.name = STR("a\"\\\nb")}), 0);
     struct device device = {
         .kind = DEVICE_GPU, .minor = 7, .healthy = true, .total = {100, 100, 0}};
     struct inventory inventory = {&device, 1};

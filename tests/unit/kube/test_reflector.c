@@ -581,6 +581,27 @@ static void a_bad_device_keeps_its_inventory(void **state)
     assert_int_equal(metrics_get(METRIC_BAD_OBJECTS, OBJECT_DEVICE), 3);
 }
 
+#define PLUGIN(name, version, cards)                                                               \
+    "{" META(name, version) ",\"status\":{\"allocatable\":{\"nvidia.com/gpu\":" cards "}}}"
+
+/* What cannot be read of a Node changes nothing that is known of it, in lists as in watches. */
+static void a_bad_node_keeps_what_it_said(void **state)
+{
+    (void)state;
+    list(FAKE_NODES, LIST("5", PLUGIN("a", "1", "\"4\"") "," NODE("b", "2")));
+    watch(FAKE_NODES,
+          EVENT("MODIFIED", PLUGIN("a", "6", "[]")) EVENT("MODIFIED", PLUGIN("b", "7", "1"))
+              EVENT("ERROR", STATUS("410", "Expired", "too old resource version")),
+          FAKE_HOLD);
+    list(FAKE_NODES, LIST("9", PLUGIN("a", "8", "[]") "," PLUGIN("c", "8", "\"0\"")));
+    start();
+    WAIT_FOR(status_of(FAKE_NODES).lists == 2);
+    assert_true(shows("node a node plugin\n"));
+    assert_true(shows("node c node\n"));
+    assert_false(shows("node b"));
+    assert_int_equal(metrics_get(METRIC_BAD_OBJECTS, OBJECT_NODE), 2);
+}
+
 static void bad_entries_of_a_device_are_left_out(void **state)
 {
     (void)state;
@@ -817,6 +838,7 @@ int main(void)
         TEST(retry_after_is_obeyed),
         TEST(nobody_listens),
         TEST(a_bad_device_keeps_its_inventory),
+        TEST(a_bad_node_keeps_what_it_said),
         TEST(bad_entries_of_a_device_are_left_out),
         TEST(a_bad_pod_is_not_forgotten),
         TEST(a_pod_that_turns_unreadable_keeps_its_booking),

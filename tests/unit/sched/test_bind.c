@@ -66,7 +66,7 @@ static int setup(void **state)
     sched_set_synced(&sched, true);
     struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU-1")};
     struct inventory inventory = {&device, 1};
-    sched_node_changed(&sched, STR("n"));
+    sched_node_changed(&sched, &(struct node_facts){.name = STR("n")});
     return sched_device_changed(&sched, STR("n"), &inventory);
 }
 
@@ -210,7 +210,7 @@ static void test_a_read_overtaken_by_a_binding(void **state)
     outside.has_pod = true;
     outside.pod = pod_of("u", &half, 1);
     outside.meanwhile = told_and_bound;
-    sched_node_changed(&sched, STR("m"));
+    sched_node_changed(&sched, &(struct node_facts){.name = STR("m")});
     assert_int_equal(bind("u", "p", "m", &err), -EEXIST);
     assert_int_equal(outside.binds, 1);
     assert_int_equal(state_of("u"), BOOKING_BOUND);

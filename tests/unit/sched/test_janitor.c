@@ -80,7 +80,7 @@ static int setup(void **state)
                device_policy_find(STR("default")), node_policy_find(STR("spread")));
     sched_set_synced(&sched, true);
     janitor_init(&janitor, 5 * SECOND, 30 * SECOND, 2);
-    sched_node_changed(&sched, STR("n"));
+    sched_node_changed(&sched, &(struct node_facts){.name = STR("n")});
     devices(true);
     whole = (struct container){.name = STR("main")};
     whole.requests.amount[RESOURCE_NVIDIA_GPU] = 1;

@@ -40,7 +40,7 @@ static int setup(void **state)
                node_policy_find(STR("spread")));
     sched_set_synced(&sched, true);
     for (int i = 0; i < 3; i++)
-        sched_node_changed(&sched, all[i]);
+        sched_node_changed(&sched, &(struct node_facts){.name = all[i]});
     add_devices("small", 1, 16 * GI);
     add_devices("big", 4, 80 * GI);
     return 0;

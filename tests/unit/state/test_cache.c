@@ -61,7 +61,7 @@ static void add_devices(const char *name, uint32_t count)
 
 static void add_node(const char *name, uint32_t count)
 {
-    assert_int_equal(cache_node_set(cache, str_from(name)), 0);
+    assert_int_equal(cache_node_set(cache, &(struct node_facts){.name = str_from(name)}), 0);
     add_devices(name, count);
 }
 
@@ -209,6 +209,78 @@ static void test_unknown_pods_close_their_node(void **state)
     assert_int_equal(scan("new", "n", &half), REASON_FITS);
 }
 
+static enum reason what_if(const char *node, const struct pod_request *request)
+{
+    return cache_what_if(cache, str_from(node), request, NULL, 0);
+}
+
+/* Where a vendor's device plugin hands the GPUs out, every way to a decision says so; other kinds of cards
+ * are none of its business. */
+static void test_a_device_plugin_bars_gpu_requests(void **state)
+{
+    (void)state;
+    struct pod_request half = gpus(1, 50), nic = {0};
+    struct placement placement;
+    enum reason reason;
+    nic.of[DEVICE_RDMA] = (struct device_request){
+        .count = 1, .each = {.percent = 50}, .named = DIM_BIT(DIM_PERCENT)};
+    struct device devices[] = {{DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU")},
+                               {DEVICE_RDMA, 0, true, {.percent = 100}, STR("NIC")}};
+    struct error err = {0};
+    assert_int_equal(cache_devices_set(cache, STR("n"), &(struct inventory){devices, 2}, &err), 0);
+    struct node_facts facts = {STR("n"), .device_plugin = true};
+    assert_int_equal(cache_node_set(cache, &facts), 0);
+    add_pod("p", &half);
+    add_pod("q", &nic);
+    assert_int_equal(scan("p", "n", &half), REASON_DEVICE_PLUGIN);
+    assert_int_equal(what_if("n", &half), REASON_DEVICE_PLUGIN);
+    assert_int_equal(cache_book(cache, STR("p"), STR("n"), device_policy_find(STR("default")),
+                                &placement, &reason),
+                     BOOK_NO_FIT);
+    assert_int_equal(reason, REASON_DEVICE_PLUGIN);
+    assert_int_equal(scan("q", "n", &nic), REASON_FITS);
+    assert_int_equal(book("q", "n", &placement), BOOK_OK);
+
+    /* The plugin goes: the pod that waits is to be woken. */
+    uint64_t gains = cache_gains(cache);
+    assert_int_equal(cache_node_set(cache, &facts), 0);
+    assert_int_equal(cache_gains(cache), gains);
+    facts.device_plugin = false;
+    assert_int_equal(cache_node_set(cache, &facts), 0);
+    assert_int_not_equal(cache_gains(cache), gains);
+    assert_int_equal(what_if("n", &half), REASON_FITS);
+    assert_int_equal(book("p", "n", &placement), BOOK_OK);
+
+    /* It comes: what is placed stays, and nothing is added. */
+    facts.device_plugin = true;
+    assert_int_equal(cache_node_set(cache, &facts), 0);
+    assert_int_equal(used("n", 0), 50);
+    assert_int_equal(scan("other", "n", &half), REASON_DEVICE_PLUGIN);
+}
+
+static void test_device_plugins_may_be_allowed(void **state)
+{
+    (void)state;
+    struct pod_request half = gpus(1, 50);
+    add_devices("n", 1);
+    assert_int_equal(
+        cache_node_set(cache, &(struct node_facts){STR("n"), .device_plugin = true}), 0);
+    assert_int_equal(scan("p", "n", &half), REASON_DEVICE_PLUGIN);
+    uint64_t gains = cache_gains(cache);
+    cache_set_device_plugin_nodes(cache, DEVICE_PLUGIN_NODES_ALLOW);
+    assert_int_not_equal(cache_gains(cache), gains);
+    assert_int_equal(scan("p", "n", &half), REASON_FITS);
+    cache_set_device_plugin_nodes(cache, DEVICE_PLUGIN_NODES_REFUSE);
+    assert_int_equal(scan("p", "n", &half), REASON_DEVICE_PLUGIN);
+
+    /* What a Node said goes with it. */
+    struct error err = {0};
+    cache_node_remove(cache, STR("n"));
+    assert_int_equal(cache_check(cache, &err), 0);
+    add_node("n", 1);
+    assert_int_equal(scan("p", "n", &half), REASON_FITS);
+}
+
 static void test_invalid_request_says_nothing(void **state)
 {
     (void)state;
@@ -349,7 +421,7 @@ static void test_what_a_list_does_not_name_is_gone(void **state)
 
     uint32_t nodes = cache_list_begin(cache, CACHE_NODES);
     uint32_t devices = cache_list_begin(cache, CACHE_DEVICES);
-    assert_int_equal(cache_node_set(cache, STR("n")), 0);
+    assert_int_equal(cache_node_set(cache, &(struct node_facts){.name = STR("n")}), 0);
     add_devices("m", 1);
     assert_int_equal(cache_list_end(cache, CACHE_NODES, nodes), 1);
     assert_int_equal(cache_list_end(cache, CACHE_DEVICES, devices), 1);
@@ -393,7 +465,7 @@ static void play(long *ret_failures)
     struct placement placement;
     struct error err;
     enum reason reason;
-    while (cache_node_set(cache, STR("n")) < 0)
+    while (cache_node_set(cache, &(struct node_facts){.name = STR("n")}) < 0)
         ++*ret_failures;
     while (cache_devices_set(cache, STR("n"), &inventory, &err) < 0)
         ++*ret_failures;
@@ -484,6 +556,8 @@ int main(void)
         CASE(test_book_confirm_seen_gone),
         CASE(test_bound_elsewhere_than_booked),
         CASE(test_unknown_pods_close_their_node),
+        CASE(test_a_device_plugin_bars_gpu_requests),
+        CASE(test_device_plugins_may_be_allowed),
         CASE(test_invalid_request_says_nothing),
         CASE(test_cards_vanish_and_return_under_pods),
         CASE(test_a_pod_is_not_counted_against_itself),
