@@ -176,7 +176,7 @@ test-check: $(PROGRAMS) $(call archives,core)
 test-unit: $(UNIT)
 test-property: $(PROPERTY)
 test-conformance: $(CONFORMANCE)
-test-integration: $(PROGRAMS)
+test-integration: $(PROGRAMS) $(CONFORMANCE)
 test-check test-unit test-property test-conformance test-integration: | deps ## one part of the tests
 	$(suite) $(@:test-%=%)
 

@@ -712,6 +712,7 @@ static void a_consistent_list_begins_after_the_question(void **state)
     (void)state;
     start();
     WAIT_FOR(fake_api_wait(FAKE_PODS, FAKE_WATCH, 1));
+    WAIT_FOR(fake_api_wait(FAKE_NODES, FAKE_LIST, 1));
     for (unsigned i = 0; i < 20; i++) {
         list(FAKE_PODS, LIST("10", POD("p", "5", "a")));
         struct error err;
