@@ -2,6 +2,8 @@
 """Fixtures: daemons that are stopped, and must have lived, when the test is over."""
 import pytest
 
+from fake_apiserver import FakeApiServer
+from follower import LEASE, TIMES, Follower
 from support import Daemon, gpu_node
 
 
@@ -18,6 +20,11 @@ def start(tmp_path):
         return daemon.start()
 
     yield begin
+    end_all(daemons)
+
+
+def end_all(daemons):
+    """Stop daemons. They must have lived, and end well."""
     failures = []
     for daemon in daemons:
         ended_before = not daemon.alive()
@@ -31,3 +38,31 @@ def start(tmp_path):
 def daemon(start):
     """A daemon with two nodes of two GPUs of 80Gi each."""
     return start(gpu_node("n1") + gpu_node("n2"))
+
+
+@pytest.fixture
+def api():
+    """A fake API server. A process of ours has stopped in order before, so that the next one does
+    not wait for what it may have left behind."""
+    with FakeApiServer() as server:
+        server.put({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                    "metadata": {"name": LEASE, "annotations": {
+                        "deviceshare.io/clean-stop": "the one before"}},
+                    "spec": {"leaseDurationSeconds": 1}})
+        yield server
+
+
+@pytest.fixture
+def follow(api, tmp_path):
+    """follow(config=TIMES, kubeconfig=None): a daemon that follows `api`; just started."""
+    daemons = []
+
+    def begin(config=TIMES, kubeconfig=None):
+        directory = tmp_path / f"follower{len(daemons)}"
+        directory.mkdir()
+        daemon = Follower(directory, api, kubeconfig or api.kubeconfig(tmp_path), config)
+        daemons.append(daemon)
+        return daemon.start()
+
+    yield begin
+    end_all(daemons)

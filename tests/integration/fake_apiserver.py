@@ -518,6 +518,11 @@ class FakeApiServer:
         with self.store.changed:
             return copy.deepcopy(self.store.objects.get((kind.name, space, name)))
 
+    def all(self, kind):
+        """Every object of a kind."""
+        with self.store.changed:
+            return copy.deepcopy(self.store.items(self.store.kind(kind), "", {}))
+
     def change(self, kind, name, edit, namespace=None):
         """Change an object by edit(object)."""
         kind = self.store.kind(kind)
