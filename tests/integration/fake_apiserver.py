@@ -54,6 +54,7 @@ class Fault:
     stall: float = 0               # seconds before anything happens
     stall_answer: float = 0        # seconds between the effect and the answer
     applied: bool = None           # the request takes effect all the same
+    applied_after: float = None    # or so many seconds later, when nobody waits for it any more
     then: str = "answer"           # answer | half | close | reset | silent
 
     def takes_effect(self):
@@ -255,6 +256,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         fault = api.note(request)
         time.sleep(fault.stall)
         status, answer = 0, b""
+        if fault.applied_after is not None:
+            threading.Timer(fault.applied_after, self.apply_late, [request]).start()
         if fault.takes_effect():
             try:
                 status, answer = self.apply(request)
@@ -295,6 +298,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if how == "reset":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
+
+    def apply_late(self, request):
+        try:
+            self.apply(request)
+        except Refusal:
+            pass
 
     # ---- what a request means ----
 

@@ -7,13 +7,14 @@ import time
 import pytest
 
 from fake_apiserver import Fault, FakeApiServer
-from support import device, node, pod
+from support import device, node, pod, wait_until
 
 UNFINISHED = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
 
 
 @pytest.fixture
 def api():
+    """An empty one."""
     with FakeApiServer() as server:
         yield server
 
@@ -157,6 +158,15 @@ def test_an_answer_is_lost_after_the_effect(api):
             call(api, "POST", "/api/v1/namespaces/default/pods/p/binding", binding(uid))
         assert ("nodeName" in api.get("Pod", "p")["spec"]) == (then == "close")
     assert len(api.seen("POST", "/binding")) == 2
+
+
+def test_an_effect_that_comes_after_the_cut(api):
+    uid = api.put(pod("p"))[0]["metadata"]["uid"]
+    api.fault("POST", "/binding", Fault(then="reset", applied_after=0.3))
+    with pytest.raises(ConnectionError):
+        call(api, "POST", "/api/v1/namespaces/default/pods/p/binding", binding(uid))
+    assert "nodeName" not in api.get("Pod", "p")["spec"]
+    wait_until(lambda: "nodeName" in api.get("Pod", "p")["spec"], "it is bound")
 
 
 def test_half_an_answer(api):

@@ -4,12 +4,13 @@ told, where the pod is in the end, and that its card is never given to two."""
 import dataclasses
 import json
 import threading
+import time
 import typing
 
 import pytest
 
 from fake_apiserver import Fault
-from follower import BIND_SECONDS, allocations, check
+from follower import BIND_SECONDS, DELIVERY_SECONDS, allocations, check
 from support import ALLOCATED, gpu_node, percent, pod, wait_until
 
 BINDING = r"/pods/p/binding"
@@ -155,6 +156,23 @@ def test_a_pod_whose_binding_did_not_happen_is_bound_by_the_next_try(api, follow
     wait_until(lambda: daemon.bind(stored, "n1") == "", "the next try binds it")
     check(api, daemon)
     assert len(api.seen("POST", BINDING)) == 2
+
+
+def test_a_binding_that_was_cut_is_committed_late(api, follow):
+    """The server had it, and took its time: until then the pod is read as not bound."""
+    api.put(*gpu_node("n1", 1), pod("p", percent(100)), pod("q", percent(100)))
+    daemon = follow().wait_open()
+    api.silence("Pod")
+    late = BIND_SECONDS + 0.9 * DELIVERY_SECONDS
+    api.fault("POST", BINDING, Fault(then="reset", applied_after=late))
+    begun = time.monotonic()
+    assert daemon.bind(daemon.pod("p"), "n1") != ""
+    while time.monotonic() - begun < late + 0.5:
+        assert daemon.bind(daemon.pod("q"), "n1") != ""
+    wait_until(lambda: is_settled(daemon), "what became of the binding is found out")
+    api.end_watches("close", "Pod")
+    check(api, daemon)
+    assert api.get("Pod", "p")["spec"]["nodeName"] == "n1"
 
 
 def test_a_pod_that_goes_while_its_binding_is_unknown(api, follow):
