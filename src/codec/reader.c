@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/parse.h"
+#include "codec/skip.h"
 #include "core/quantity.h"
 
 /* Everything below walks text that reader_check() accepted, so it looks only for the ends of things. */
@@ -32,45 +33,12 @@ enum reader_type reader_type(struct str value)
     }
 }
 
-/* Behind the closing quote of the string that starts at `at`. */
-static const char *string_end(const char *at)
-{
-    for (at++; *at != '"'; at++)
-        if (*at == '\\')
-            at++;
-    return at + 1;
-}
-
-static const char *container_end(const char *at)
-{
-    unsigned depth = 0;
-    do {
-        switch (*at) {
-        case '"':
-            at = string_end(at);
-            continue;
-        case '{':
-        case '[':
-            depth++;
-            break;
-        case '}':
-        case ']':
-            depth--;
-            break;
-        default:
-            break;
-        }
-        at++;
-    } while (depth > 0);
-    return at;
-}
-
 static const char *value_end(const char *at, const char *end)
 {
     if (*at == '"')
-        return string_end(at);
+        return skip_string(at, end);
     if (*at == '{' || *at == '[')
-        return container_end(at);
+        return skip_container(at, end);
     while (at < end && *at != ',' && *at != ' ' && *at != '\t' && *at != '\n' && *at != '\r')
         at++;
     return at;
