@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure the daemon on a real control plane and print the tables of docs/figures.md.
+
+    figures.py burst --nodes 100 1000 --pods 300     pods created at once, with and without us
+    figures.py scale --nodes 1000 --pods 5000        memory, time from start to ready, filter calls
+
+etcd, kube-apiserver, kube-scheduler, the daemon and what makes the pods share this machine. Each
+figure is the median of --runs runs with the extremes in brackets; the load is that at its start."""
+import argparse
+import concurrent.futures
+import datetime
+import http.client
+import json
+import os
+import pathlib
+import re
+import statistics
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+# The stage of the end-to-end tests, found by the line above.
+# pylint: disable=wrong-import-position
+from stage import objects, scheduler
+from stage.checker import check
+from stage.cluster import Cluster
+from stage.extender import Extender
+from stage.parts import K8S_VERSION
+from stage.plane import ControlPlane
+from stage.process import wait_until
+
+CARDS = 8
+SHARE = {objects.CORE: 10, objects.MEMORY: "8000Mi"}
+WRITERS = 8
+# kube-scheduler's own limit of 50 calls/s would be all that is seen of it.
+UNLIMITED = "clientConnection:\n  qps: 5000\n  burst: 10000\n"
+WRITES = ("create", "update", "patch", "delete")
+MIB = 1 << 20
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def spread(values, form="{:.0f}"):
+    """Median, and the extremes in brackets."""
+    values = list(values)
+    middle = form.format(statistics.median(values))
+    if len(values) == 1:
+        return middle
+    return f"{middle} ({form.format(min(values))}-{form.format(max(values))})"
+
+
+def percentile(values, percent):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+def print_table(heads, rows):
+    print("| " + " | ".join(heads) + " |")
+    print("|" + "---|" * len(heads))
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |")
+    print(flush=True)
+
+
+# ---- the cluster ----
+
+def big_node(number, advertise):
+    """A Node of the size that kubelets make them: 10 KB with 30 images and 16 labels."""
+    name = f"node-{number:04}"
+    labels = {f"example.com/label-{key:02}": f"value-{key:02}-of-{name}" for key in range(15)}
+    cards = objects.gpus(CARDS)
+    made = objects.node(name, labels, objects.advertised(*cards) if advertise else None)
+    made["status"]["images"] = [
+        {"names": [f"registry.example/team/image-{key}@sha256:{key:064x}",
+                   f"registry.example/team/image-{key}:1.{key}.0"], "sizeBytes": 10**8 + key}
+        for key in range(30)]
+    return made, objects.device(name, *cards)
+
+
+def in_parallel(function, items):
+    with concurrent.futures.ThreadPoolExecutor(WRITERS) as pool:
+        return list(pool.map(function, items))
+
+
+def fill(cluster, nodes):
+    def create(number):
+        made, device = big_node(number, True)
+        cluster.api("POST", objects.DEVICES, device)
+        cluster.api("POST", "/api/v1/nodes", made)
+    in_parallel(create, range(nodes))
+
+
+def empty(cluster):
+    """Delete the pods of the namespace, and wait until they are gone."""
+    path = f"/api/v1/namespaces/{cluster.namespace}/pods"
+    cluster.api("DELETE", path, {"gracePeriodSeconds": 0})
+    cluster.wait(lambda: not cluster.pods(), "the pods are gone", 300)
+
+
+class BoundTimes(threading.Thread):
+    """Watches for pods that have a node, and notes when each was first seen."""
+
+    def __init__(self, cluster):
+        super().__init__(daemon=True)
+        self.seen, self.cluster = {}, cluster
+        path = f"/api/v1/namespaces/{cluster.namespace}/pods"
+        version = cluster.api.get(path)["metadata"]["resourceVersion"]
+        api = cluster.api
+        self.connection = http.client.HTTPSConnection("127.0.0.1", api.port, context=api.context)
+        self.connection.request("GET", f"{path}?watch=1&resourceVersion={version}"
+                                       "&fieldSelector=spec.nodeName!=")
+        self.answer = self.connection.getresponse()
+        self.start()
+
+    def run(self):
+        name = re.compile(rb'"metadata":\{"name":"([^"]+)"')
+        while True:
+            try:
+                line = self.answer.readline()
+            except (OSError, ValueError, AttributeError, http.client.HTTPException):
+                return
+            if not line:
+                return
+            found = name.search(line)
+            if found:
+                self.seen.setdefault(found[1].decode(), time.monotonic())
+
+
+# ---- a burst of pods ----
+
+def burst(cluster, prefix, count, scheduler_name):
+    """Create pods at once and wait until all are bound: (seconds in all, seconds of each, seconds
+    that creating took)."""
+    watch = BoundTimes(cluster)
+    begun = {}
+
+    def create(number):
+        name = f"{prefix}-{number}"
+        manifest = objects.pod(name, SHARE, schedulerName=scheduler_name)
+        begun[name] = time.monotonic()
+        cluster.create(manifest)
+    in_parallel(create, range(count))
+    created = time.monotonic()
+    wait_until(lambda: len(watch.seen) == count, f"{count} pods are bound", 600)
+    first = min(begun.values())
+    watch.connection.sock.close()
+    return (max(watch.seen.values()) - first, [watch.seen[name] - begun[name] for name in begun],
+            created - first)
+
+
+def cpu_ms(process):
+    """User and system time of a process so far."""
+    fields = pathlib.Path(f"/proc/{process.popen.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def plain_config(plane):
+    return (scheduler.plain(plane.scheduler_kubeconfig())
+            .replace("clientConnection:\n", UNLIMITED) + "percentageOfNodesToScore: 100\n")
+
+
+def extended_config(plane, url):
+    text = scheduler.shipped("advertised", plane.scheduler_kubeconfig(), url)
+    return text.replace("clientConnection:\n", UNLIMITED)
+
+
+def start_extender(plane, cluster, directory, name, flags=()):
+    kubeconfig = plane.certificate_kubeconfig("deviceshare", "system:masters", cluster.namespace)
+    extender = Extender(directory, flags=["--kubeconfig", kubeconfig, *flags], name=name)
+    plane.processes.append(extender)
+    return extender
+
+
+def wait_open(extender):
+    wait_until(lambda: '"Bindings may go out"' in extender.log(), "bindings may go out")
+
+
+class Setting:
+    """A kube-scheduler with or without us, and what a burst costs there."""
+
+    def __init__(self, plane, cluster, directory, with_us, nodes):
+        self.plane, self.cluster, self.with_us, self.nodes = plane, cluster, with_us, nodes
+        self.name = "with the daemon" if with_us else "kube-scheduler alone"
+        self.extender = None
+        if with_us:
+            self.extender = start_extender(plane, cluster, directory, f"extender-{nodes}").start()
+            wait_open(self.extender)
+        config = extended_config(plane, self.extender.url) if with_us else plain_config(plane)
+        self.scheduler = plane.scheduler(config, f"scheduler-{nodes}-{int(with_us)}")
+        self.runs = []
+
+    def run(self, number, count):
+        load = os.getloadavg()[0]
+        mark = self.plane.audit_mark()
+        parts = [part for part in (self.scheduler, self.extender) if part]
+        before = [cpu_ms(part) for part in parts]
+        # The warm-up run has a name of its own, too.
+        seconds, each, creating = burst(self.cluster, f"run{number}", count,
+                                        "deviceshare" if self.with_us else "default-scheduler")
+        cpu = [(cpu_ms(part) - then) / count for part, then in zip(parts, before)]
+        if self.with_us:
+            check(self.cluster.api, pods=count)
+        time.sleep(1)  # the audit log is written behind the answers
+        ours = [entry for entry in self.plane.audit(mark, user="deviceshare")
+                if entry.verb in WRITES and entry.resource != "leases"]
+        self.runs.append({"seconds": seconds, "rate": count / seconds, "creating": creating,
+                          "p50": percentile(each, 50), "p99": percentile(each, 99),
+                          "writes": len(ours) / count, "cpu": cpu, "load": load})
+        say(f"  {self.name}, {self.nodes} nodes: {count / seconds:.0f} pods/s, load {load:.1f}")
+        empty(self.cluster)
+
+    def end(self):
+        for part in (self.scheduler, self.extender):
+            if part:
+                self.plane.end(part)
+
+    def row(self):
+        runs = self.runs[1:] if len(self.runs) > 1 else self.runs  # the first one warms up
+
+        def column(key, form):
+            return spread((run[key] for run in runs), form)
+        ours = f"{statistics.median(run['writes'] for run in runs):.2f}" if self.with_us else "-"
+        return [self.nodes, self.name, column("seconds", "{:.2f}"), column("rate", "{:.0f}"),
+                column("p50", "{:.2f}"), column("p99", "{:.2f}"), ours,
+                spread((run["cpu"][1] for run in runs), "{:.2f}") if self.with_us else "-",
+                spread((run["cpu"][0] for run in runs), "{:.1f}"),
+                column("creating", "{:.2f}"), column("load", "{:.1f}")]
+
+
+def measure_burst(plane, directory, arguments):
+    rows = []
+    for nodes in arguments.nodes:
+        cluster = set_up(plane, f"burst-{nodes}")
+        fill(cluster, nodes)
+        # In turns, so that both meet the same weather.
+        for with_us in (False, True):
+            setting = Setting(plane, cluster, directory, with_us, nodes)
+            for number in range(arguments.runs + 1):
+                setting.run(f"{number}{'ab'[with_us]}", arguments.pods)
+            setting.end()
+            rows.append(setting.row())
+        cluster.tear_down()
+    print(f"Burst of {arguments.pods} pods, {arguments.runs} runs each after one to warm up:\n")
+    print_table(["nodes", "", "all bound in s", "pods/s", "create to bound p50 s", "p99 s",
+                 "writes of ours per pod", "CPU ms/pod daemon", "CPU ms/pod kube-scheduler",
+                 "creating took s", "load"], rows)
+
+
+# ---- memory, start, filter ----
+
+def running_pod(number, nodes):
+    """A pod that was bound earlier, each card shared by as many as the count asks for."""
+    card = number // nodes % CARDS
+    shares = {objects.CORE: "10", objects.MEMORY: "8000Mi", objects.RATIO: "9"}
+    text = json.dumps({"gpu": [{"minor": card, "id": f"GPU-{card:08x}", "resources": shares}]})
+    made = objects.pod(f"running-{number}", SHARE, nodeName=f"node-{number % nodes:04}")
+    made["metadata"]["annotations"] = {objects.ALLOCATED: text, objects.VISIBLE: str(card)}
+    made["metadata"]["labels"] = {f"example.com/label-{key}": "value" for key in range(8)}
+    return made
+
+
+def memory_mib(process, field):
+    status = pathlib.Path(f"/proc/{process.popen.pid}/status").read_text()
+    return int(re.search(rf"{field}:\s+(\d+) kB", status)[1]) * 1024 / MIB
+
+
+def time_filter(extender, cluster, nodes, count=300):
+    """Milliseconds of filter calls, one after the other, with all nodes as candidates."""
+    stored = cluster.create_pod("asks", SHARE, schedulerName="nobody")
+    body = json.dumps({"Pod": stored, "Nodes": None,
+                       "NodeNames": [f"node-{number:04}" for number in range(nodes)]})
+    wait_until(lambda: extender.cache()["counts"]["pods"], "the daemon knows the pod")
+    connection = http.client.HTTPConnection("127.0.0.1", extender.port, timeout=60)
+    taken = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        connection.request("POST", "/filter", body, {"Content-Type": "application/json"})
+        answer = json.loads(connection.getresponse().read())
+        taken.append((time.perf_counter() - begun) * 1000)
+        assert answer["NodeNames"], answer
+    connection.close()
+    cluster.delete_pod("asks")
+    return taken
+
+
+def measure_scale(plane, directory, arguments):
+    rows = []
+    for nodes in arguments.nodes:
+        cluster = set_up(plane, f"scale-{nodes}")
+        fill(cluster, nodes)
+        in_parallel(cluster.create, [running_pod(number, nodes)
+                                     for number in range(arguments.pods)])
+        check(cluster.api, pods=arguments.pods)
+        runs = [scale_run(plane, cluster, directory, nodes, arguments.pods, number)
+                for number in range(arguments.runs)]
+        rows.append([nodes, arguments.pods] + [spread(column, "{:.2f}" if index < 2 else "{:.1f}")
+                                               for index, column in enumerate(zip(*runs))])
+        cluster.tear_down()
+    print(f"{CARDS} cards a node, {arguments.runs} starts:\n")
+    print_table(["nodes", "pods bound", "start to ready s", "start to first binding s", "RSS MiB",
+                 "peak RSS MiB", "RSS after 300 filters MiB", "filter p50 ms", "filter p99 ms",
+                 "CPU ms/filter", "load"], rows)
+
+
+def scale_run(plane, cluster, directory, nodes, pods, number):
+    load = os.getloadavg()[0]
+    extender = start_extender(plane, cluster, directory, f"scale-{nodes}-{number}")
+    begun = time.monotonic()
+    extender.start()
+    ready = time.monotonic() - begun
+    wait_open(extender)
+    opened = time.monotonic() - begun
+    counts = extender_counts(extender)
+    assert (counts["nodes"], counts["bound"]) == (nodes, pods), counts
+    rss, peak = memory_mib(extender, "VmRSS"), memory_mib(extender, "VmHWM")
+    before = cpu_ms(extender)
+    filters = time_filter(extender, cluster, nodes)
+    cpu = (cpu_ms(extender) - before) / len(filters)
+    after = memory_mib(extender, "VmRSS")
+    plane.end(extender)
+    say(f"  {nodes} nodes, {pods} pods: ready after {ready:.2f} s, {rss:.0f} MiB, load {load:.1f}")
+    return (ready, opened, rss, peak, after, percentile(filters, 50), percentile(filters, 99), cpu,
+            load)
+
+
+def extender_counts(extender):
+    return extender.cache()["counts"]
+
+
+# ---- the whole ----
+
+def set_up(plane, name):
+    cluster = Cluster(plane, name)
+    cluster.install_device_crd()
+    return cluster.set_up()
+
+
+def processor():
+    found = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return f"{os.cpu_count()} x {found[1] if found else 'processor'}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["burst", "scale", "all"])
+    parser.add_argument("--nodes", type=int, nargs="+")
+    parser.add_argument("--pods", type=int)
+    parser.add_argument("--runs", type=int, default=3)
+    arguments = parser.parse_args()
+    print(f"{datetime.date.today()}, {processor()}, Kubernetes {K8S_VERSION}:"
+          f" figures.py {' '.join(sys.argv[1:])}\n")
+    defaults = {"burst": ([100, 1000], 300), "scale": ([1000], 5000)}
+    chosen = [arguments.what] if arguments.what != "all" else list(defaults)
+    with tempfile.TemporaryDirectory(prefix="figures") as name:
+        directory = pathlib.Path(name)
+        plane = ControlPlane(directory / "stage")
+        try:
+            plane.start()
+            for what in chosen:
+                nodes, pods = defaults[what]
+                own = argparse.Namespace(nodes=arguments.nodes or nodes,
+                                         pods=arguments.pods or pods, runs=arguments.runs)
+                {"burst": measure_burst, "scale": measure_scale}[what](plane, directory, own)
+        finally:
+            plane.stop()
+
+
+if __name__ == "__main__":
+    main()
