@@ -24,6 +24,8 @@
       "filter|prioritize|preempt|bind")                                                            \
     X(METRIC_INVALID_REQUESTS, "deviceshare_invalid_device_requests_total",                        \
       "Filter calls for pods whose device request is invalid.", "", "")                            \
+    X(METRIC_WORDS_IGNORED, "deviceshare_hami_policy_words_ignored_total",                         \
+      "Policy words of HAMi's that mean nothing here, each time they were read.", "", "")          \
     X(METRIC_SAMPLE_REJECTED, "deviceshare_filter_sample_rejected_total",                          \
       "Filter calls in which no candidate node fitted.", "", "")                                   \
     X(METRIC_FORGED_FILTERS, "deviceshare_filter_body_differs_total",                              \

@@ -66,6 +66,7 @@ struct config {
     struct {
         char device[64]; /* policy.device: default|binpack|spread, "default" (R) */
         char node[64];   /* policy.node: binpack|spread|none, "spread" (R) */
+        char node_strength[64]; /* policy.nodeStrength: prefer|require, "prefer" (R) */
     } policy;
     enum config_unknown_pods unknown_pods; /* unknownPods: close|ignore, "close" (R) */
     /* devicePluginNodes: refuse|allow, "refuse" (R) */

@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "core/device.h"
+#include "core/pod_policy.h"
 #include "core/request.h"
 
 /* The few facts of a Pod that matter here. Slices are borrowed from whoever decoded it. */
@@ -39,6 +40,7 @@ struct pod {
     enum annotation_state annotation; /* scheduling.koordinator.sh/device-allocated */
     const struct share *shares;       /* what it says, sorted by kind and minor, one entry a card */
     uint32_t share_count;
+    struct policy_words policy_words; /* what its annotations say of where it wants to go */
     uint32_t annotation_bytes; /* keys and values of all its annotations, added up */
 };
 

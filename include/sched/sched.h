@@ -11,6 +11,7 @@
 #include "core/extender.h"
 #include "core/policy.h"
 #include "core/pod.h"
+#include "core/pod_policy.h"
 #include "sched/port.h"
 #include "state/cache.h"
 
@@ -19,18 +20,20 @@
  * API server tells. No JSON, no HTTP. Verbs may run in parallel. Answers live in the request's arena.
  */
 
-/* Settings that a configuration reload may change; swapped whole under the struct's own atomics. */
+/* Settings that a configuration reload may change; swapped whole under the struct's own atomics. The
+ * policies are those of pods that name none. */
 struct sched {
     struct cache *cache;
     struct clock clock;
     struct port port;
     _Atomic(const struct device_policy *) device_policy;
     _Atomic(const struct node_policy *) node_policy;
+    _Atomic(enum policy_strength) node_strength; /* prefer or require */
     atomic_bool synced;  /* nodes, devices and pods are listed: verbs may answer */
     atomic_bool leading; /* this process may decide; true from the start where there is no election */
 };
 
-/* Set up over parts that outlive it. Not synced yet. */
+/* Set up over parts that outlive it. Not synced yet; strength prefer. */
 void sched_init(struct sched *sched, struct cache *cache, struct clock clock, struct port port,
                 const struct device_policy *device_policy, const struct node_policy *node_policy);
 

@@ -13,6 +13,7 @@
 #include "core/node.h"
 #include "core/policy.h"
 #include "core/pod.h"
+#include "core/pod_policy.h"
 #include "core/reason.h"
 #include "state/booking.h"
 
@@ -76,9 +77,10 @@ struct pod_event_result {
 };
 
 /* A pod was added or modified. `request` NULL = the pod's request is invalid. Pods that neither ask for a
- * device nor have a booking are not kept. A finished pod is a removed one. */
+ * device nor have a booking are not kept. A finished pod is a removed one. What is kept of `policy` follows
+ * the pod's annotations until it has a place. */
 int cache_pod_set(struct cache *cache, const struct pod *pod, const struct pod_request *request,
-                  struct pod_event_result *ret);
+                  const struct pod_policy *policy, struct pod_event_result *ret);
 
 /* The same from a pod that was read, not told of: it may be older than events that came meanwhile.
  *
@@ -86,9 +88,10 @@ int cache_pod_set(struct cache *cache, const struct pod *pod, const struct pod_r
  * done, when any pod was removed since `removals` was asked for: it may have been this one.
  * settle: read because the outcome of its binding was unknown. Nothing is done when it is known by now. */
 int cache_pod_learn(struct cache *cache, const struct pod *pod, const struct pod_request *request,
-                    uint64_t removals, struct pod_event_result *ret);
+                    const struct pod_policy *policy, uint64_t removals,
+                    struct pod_event_result *ret);
 int cache_pod_settle(struct cache *cache, const struct pod *pod, const struct pod_request *request,
-                     struct pod_event_result *ret);
+                     const struct pod_policy *policy, struct pod_event_result *ret);
 
 /* How many pods were removed so far. */
 uint64_t cache_removals(struct cache *cache);
@@ -126,6 +129,7 @@ struct pod_view {
     bool confirmed;       /* booked, and the API server said yes */
     bool request_invalid;
     struct pod_request request;
+    struct pod_policy policy;
     struct str node;      /* of the booking; empty if none */
     int32_t priority;
     uint32_t annotation_bytes; /* of all annotations it had when seen last */
@@ -165,15 +169,17 @@ enum book_result {
     BOOK_NO_FIT,         /* *ret_reason says why */
     BOOK_UNKNOWN_POD,
     BOOK_INVALID_REQUEST,
+    BOOK_INVALID_POLICY,
     BOOK_ALREADY_HERE,   /* booked and confirmed, or bound, on this node: an earlier bind succeeded */
     BOOK_ELSEWHERE,      /* booked and confirmed, or bound, on another node */
     BOOK_IN_PROGRESS,    /* booked, here or elsewhere, and not yet confirmed */
     BOOK_NO_MEMORY,
 };
 
-/* Decide on `node` with `policy` and book, in one step. */
+/* Decide on `node` and book, in one step; with the pod's own device policy, or with `standard` when it has
+ * none. */
 enum book_result cache_book(struct cache *cache, struct str uid, struct str node,
-                            const struct device_policy *policy, struct placement *ret_placement,
+                            const struct device_policy *standard, struct placement *ret_placement,
                             enum reason *ret_reason);
 
 /* The API server accepted the binding of a booked pod. */

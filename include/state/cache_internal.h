@@ -32,6 +32,7 @@ struct pod_record {
     uint32_t mark;       /* last list that named it, see cache_list_begin */
     int64_t unknown_since_ns, woken_ns;
     struct pod_request request;
+    struct pod_policy policy;
     uint32_t share_count;
     struct share *shares;  /* as taken from the annotation, or our plan; sorted, unique */
     struct share *charges; /* what is booked, beside each share; same block as shares */

@@ -80,6 +80,8 @@ static void apply_settings(struct extender *extender, const struct config *confi
     atomic_store(&extender->sched.device_policy,
                  device_policy_find(str_from(config->policy.device)));
     atomic_store(&extender->sched.node_policy, node_policy_find(str_from(config->policy.node)));
+    atomic_store(&extender->sched.node_strength,
+                 policy_strength_find(str_from(config->policy.node_strength)));
     atomic_store(&extender->app.debug_remote, config->debug.remote);
     atomic_store(&extender->app.per_card, (int)per_card(config));
     atomic_store(&extender->app.per_card_max_nodes, (uint32_t)config->metrics.per_card_max_nodes);

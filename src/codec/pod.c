@@ -120,6 +120,37 @@ static uint32_t count_annotation_bytes(struct str annotations)
     return total < UINT32_MAX ? (uint32_t)total : UINT32_MAX;
 }
 
+/* The annotations that say where the pod wants to go. The last of a key counts, as for Go. */
+static int decode_policy_words(struct str annotations, struct arena *mem, struct policy_words *ret,
+                               struct error *err)
+{
+    const struct {
+        const char *key;
+        struct str *value;
+    } words[] = {
+        {ANNOTATION_NODE_POLICY, &ret->node},
+        {ANNOTATION_DEVICE_POLICY, &ret->device},
+        {ANNOTATION_NODE_POLICY_STRENGTH, &ret->strength},
+        {ANNOTATION_HAMI_NODE_POLICY, &ret->hami_node},
+        {ANNOTATION_HAMI_DEVICE_POLICY, &ret->hami_device},
+    };
+    struct reader_iter iter = reader_iterate(annotations);
+    char buffer[READER_KEY_MAX];
+    struct str key, value;
+    while (reader_next_member(&iter, &key, &value)) {
+        struct str name = reader_key(key, buffer);
+        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+            if (!str_is(name, words[i].key))
+                continue;
+            *words[i].value = (struct str){0};
+            if (reader_type(value) != READER_NULL &&
+                reader_string(value, mem, words[i].value, err) < 0)
+                return reader_at(err, "[\"%s\"]", words[i].key);
+        }
+    }
+    return 0;
+}
+
 static int decode_annotations(const struct reader_field *annotations, struct arena *mem,
                               struct pod *pod, struct error *err)
 {
@@ -128,6 +159,8 @@ static int decode_annotations(const struct reader_field *annotations, struct are
     if (rc < 0 || annotations->value.data == NULL)
         return rc;
     pod->annotation_bytes = count_annotation_bytes(annotations->value);
+    if (decode_policy_words(annotations->value, mem, &pod->policy_words, err) < 0)
+        return reader_at(err, "%s", annotations->name);
     if (!reader_find(annotations->value, ANNOTATION_DEVICE_ALLOCATED, &value))
         return 0;
 

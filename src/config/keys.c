@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "core/names.h"
+#include "core/pod_policy.h"
 #include "core/policy.h"
 
 #include <arpa/inet.h>
@@ -88,6 +89,11 @@ static const char *check_node_policy(struct str value)
     return node_policy_find(value) != NULL ? NULL : "is not a node policy";
 }
 
+static const char *check_node_strength(struct str value)
+{
+    return policy_strength_find(value) != STRENGTH_UNSAID ? NULL : "is not a strength";
+}
+
 /* ---- the table ---- */
 
 #define FIELD(member) .offset = offsetof(struct config, member)
@@ -113,7 +119,8 @@ const struct config_section config_sections[] = {
      "Where /livez, /readyz, /healthz and /metrics are answered."},
     {"policy",
      "Where a pod goes, when it fits in several places. Whether it fits is decided before and "
-     "does not depend on policies."},
+     "does not depend on policies. device, node and nodeStrength are those of pods whose "
+     "annotations name none; docs/policies.md tells of them."},
     {"metrics",
      "What /metrics shows beside counters and durations."},
     {"debug",
@@ -221,6 +228,10 @@ const struct config_key config_keys[] = {
      .help = "Which node is preferred, as scores of 0 to 10: binpack = the fullest, spread = the "
              "emptiest, none = all alike. How much it weighs against kube-scheduler's own scores "
              "is the extender's weight in kube-scheduler's configuration."},
+    {.path = "policy.nodeStrength", TEXT(policy.node_strength), .standard = "prefer",
+     .check = check_node_strength, .choices = policy_strength_names, RELOADABLE,
+     .help = "prefer = the node policy counts by its scores, beside kube-scheduler's own; require "
+             "= filter leaves only the nodes that it ranks first."},
 
     {.path = "unknownPods", WORD(unknown_pods, "close|ignore"), .standard = "close", RELOADABLE,
      .help = "What to do about a running pod that requests devices but does not say which cards "

@@ -100,6 +100,8 @@ static int book(struct bind_job *job, struct error *err)
         return no_pod(call, err);
     case BOOK_INVALID_REQUEST:
         return error_set(err, -EINVAL, "the pod's device request is invalid");
+    case BOOK_INVALID_POLICY:
+        return error_set(err, -EINVAL, "the pod's placement annotations are invalid");
     case BOOK_ELSEWHERE:
         return error_set(err, -EEXIST, "the pod is already bound to another node");
     case BOOK_IN_PROGRESS:

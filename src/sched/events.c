@@ -60,11 +60,21 @@ static const struct pod_request *request_of(const struct pod *pod, struct pod_re
     return intake_request(pod, space, &why) == 0 ? space : NULL;
 }
 
+/* What its annotations say of where it wants to go; the pod's owner hears of a mistake from filter. */
+static struct pod_policy policy_of(const struct pod *pod)
+{
+    struct pod_policy policy;
+    struct error why;
+    (void)intake_policy(pod, &policy, &why);
+    return policy;
+}
+
 int sched_pod_changed(struct sched *sched, const struct pod *pod)
 {
     struct pod_request space;
+    struct pod_policy policy = policy_of(pod);
     struct pod_event_result result;
-    int rc = cache_pod_set(sched->cache, pod, request_of(pod, &space), &result);
+    int rc = cache_pod_set(sched->cache, pod, request_of(pod, &space), &policy, &result);
     if (rc == 0)
         report(pod, &result);
     return rc;
@@ -73,8 +83,10 @@ int sched_pod_changed(struct sched *sched, const struct pod *pod)
 int sched_pod_learned(struct sched *sched, const struct pod *pod, uint64_t removals)
 {
     struct pod_request space;
+    struct pod_policy policy = policy_of(pod);
     struct pod_event_result result;
-    int rc = cache_pod_learn(sched->cache, pod, request_of(pod, &space), removals, &result);
+    int rc = cache_pod_learn(sched->cache, pod, request_of(pod, &space), &policy, removals,
+                             &result);
     if (rc == 0)
         report(pod, &result);
     return rc;
@@ -83,8 +95,9 @@ int sched_pod_learned(struct sched *sched, const struct pod *pod, uint64_t remov
 int sched_pod_settled(struct sched *sched, const struct pod *pod)
 {
     struct pod_request space;
+    struct pod_policy policy = policy_of(pod);
     struct pod_event_result result;
-    int rc = cache_pod_settle(sched->cache, pod, request_of(pod, &space), &result);
+    int rc = cache_pod_settle(sched->cache, pod, request_of(pod, &space), &policy, &result);
     if (rc == 0)
         report(pod, &result);
     return rc;

@@ -36,10 +36,11 @@ static int mark_duplicates(const struct candidates_call *call, enum reason *reas
     return rc;
 }
 
-/* The request to decide on: that of the stored object, with which the body must agree. */
+/* What is decided on: identity and request of the stored object, with which the body must agree, and the
+ * stored object's policies, which may be newer than the body's. Unknown pod: all from the body. */
 static int agree_with_stored(struct sched *sched, const struct candidates_call *call,
                              struct arena *mem, const struct pod_request *from_body,
-                             bool body_invalid, struct error *err)
+                             bool body_invalid, struct pod_policy *policy, struct error *err)
 {
     struct pod_view stored;
     switch (cache_pod_find(sched->cache, &call->pod.id, mem, &stored)) {
@@ -49,8 +50,10 @@ static int agree_with_stored(struct sched *sched, const struct candidates_call *
         break;
     case POD_KNOWN:
         if (stored.request_invalid == body_invalid &&
-            (body_invalid || request_eq(&stored.request, from_body)))
+            (body_invalid || request_eq(&stored.request, from_body))) {
+            *policy = stored.policy;
             return 0;
+        }
         break;
     }
     metrics_add(METRIC_FORGED_FILTERS, 0, 1);
@@ -130,12 +133,17 @@ int sched_filter(struct sched *sched, const struct candidates_call *call, struct
     struct pod_request request = {0};
     struct error why = {0};
     bool invalid = intake_request(&call->pod, &request, &why) < 0;
-    rc = agree_with_stored(sched, call, mem, &request, invalid, err);
+    struct error why_not_policy = {.text = "the placement annotations are invalid"};
+    struct pod_policy policy;
+    (void)intake_policy(&call->pod, &policy, &why_not_policy);
+    rc = agree_with_stored(sched, call, mem, &request, invalid, &policy, err);
     if (rc < 0)
         return rc;
     if (invalid)
         return answer_invalid(call, mem, reasons, &why, ret, err);
     if (!request_any(&request))
         return answer_neutral(call, reasons, ret, err);
+    if (policy.invalid)
+        return answer_invalid(call, mem, reasons, &why_not_policy, ret, err);
     return answer_scanned(sched, call, &request, reasons, ret, err);
 }

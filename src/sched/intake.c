@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/metrics.h"
+
 int intake_request(const struct pod *pod, struct pod_request *ret, struct error *err)
 {
     if (pod->request_problem.len > 0)
@@ -12,4 +14,13 @@ int intake_request(const struct pod *pod, struct pod_request *ret, struct error 
     if (rc < 0)
         return rc;
     return request_parse(&effective, ret, err);
+}
+
+int intake_policy(const struct pod *pod, struct pod_policy *ret, struct error *err)
+{
+    uint32_t ignored;
+    int rc = pod_policy_read(&pod->policy_words, ret, &ignored, err);
+    if (ignored > 0)
+        metrics_add(METRIC_WORDS_IGNORED, 0, ignored);
+    return rc;
 }

@@ -6,6 +6,21 @@
 #include "core/score.h"
 #include "sched/intake.h"
 
+/* The pod's own node policy as the stored object has it, else as the call has it, else the configured
+ * one. */
+static const struct node_policy *policy_of(struct sched *sched, const struct pod *pod,
+                                           struct arena *mem)
+{
+    struct pod_view stored;
+    struct pod_policy policy;
+    struct error why;
+    if (cache_pod_find(sched->cache, &pod->id, mem, &stored) == POD_KNOWN)
+        policy = stored.policy;
+    else
+        (void)intake_policy(pod, &policy, &why);
+    return policy.node != NULL ? policy.node : atomic_load(&sched->node_policy);
+}
+
 int sched_prioritize(struct sched *sched, const struct candidates_call *call, struct arena *mem,
                      struct prioritize_answer *ret, struct error *err)
 {
@@ -18,7 +33,7 @@ int sched_prioritize(struct sched *sched, const struct candidates_call *call, st
     struct pod_request request = {0};
     struct error why;
     if (intake_request(&call->pod, &request, &why) == 0 && request_any(&request))
-        cache_score(sched->cache, &request, atomic_load(&sched->node_policy), call->nodes,
+        cache_score(sched->cache, &request, policy_of(sched, &call->pod, mem), call->nodes,
                     call->node_count, scores);
     score_normalize(scores, call->node_count);
     score_stretch(scores, call->node_count);

@@ -11,6 +11,7 @@ void sched_init(struct sched *sched, struct cache *cache, struct clock clock, st
     sched->port = port;
     atomic_init(&sched->device_policy, device_policy);
     atomic_init(&sched->node_policy, node_policy);
+    atomic_init(&sched->node_strength, STRENGTH_PREFER);
     atomic_init(&sched->synced, false);
     atomic_init(&sched->leading, true);
 }

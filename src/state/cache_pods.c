@@ -201,7 +201,8 @@ static int pod_seen(struct cache *cache, struct pod_record *record, const struct
 }
 
 static int pod_set_locked(struct cache *cache, const struct pod *pod,
-                          const struct pod_request *request, struct pod_event_result *ret)
+                          const struct pod_request *request, const struct pod_policy *policy,
+                          struct pod_event_result *ret)
 {
     struct pod_record *record = cache_pod_lookup_locked(cache, pod->id.uid);
     bool fresh = record == NULL;
@@ -219,6 +220,7 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
         /* Device requests of a pod are immutable, and a booking must not change under its charges. */
         record->request_invalid = request == NULL;
         record->request = request != NULL ? *request : (struct pod_request){0};
+        record->policy = *policy;
     }
     int rc = pod_seen(cache, record, pod, ret);
     if (rc < 0 && fresh)
@@ -227,7 +229,7 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
 }
 
 int cache_pod_set(struct cache *cache, const struct pod *pod, const struct pod_request *request,
-                  struct pod_event_result *ret)
+                  const struct pod_policy *policy, struct pod_event_result *ret)
 {
     *ret = (struct pod_event_result){0};
     if (pod->finished) {
@@ -235,13 +237,14 @@ int cache_pod_set(struct cache *cache, const struct pod *pod, const struct pod_r
         return 0;
     }
     pthread_mutex_lock(&cache->mutex);
-    int rc = pod_set_locked(cache, pod, request, ret);
+    int rc = pod_set_locked(cache, pod, request, policy, ret);
     pthread_mutex_unlock(&cache->mutex);
     return rc;
 }
 
 int cache_pod_learn(struct cache *cache, const struct pod *pod, const struct pod_request *request,
-                    uint64_t removals, struct pod_event_result *ret)
+                    const struct pod_policy *policy, uint64_t removals,
+                    struct pod_event_result *ret)
 {
     int rc = 0;
     *ret = (struct pod_event_result){0};
@@ -250,13 +253,13 @@ int cache_pod_learn(struct cache *cache, const struct pod *pod, const struct pod
     if (!known && cache->removals != removals)
         rc = -EAGAIN;
     else if (!known && !pod->finished)
-        rc = pod_set_locked(cache, pod, request, ret);
+        rc = pod_set_locked(cache, pod, request, policy, ret);
     pthread_mutex_unlock(&cache->mutex);
     return rc;
 }
 
 int cache_pod_settle(struct cache *cache, const struct pod *pod, const struct pod_request *request,
-                     struct pod_event_result *ret)
+                     const struct pod_policy *policy, struct pod_event_result *ret)
 {
     int rc = 0;
     *ret = (struct pod_event_result){0};
@@ -266,7 +269,7 @@ int cache_pod_settle(struct cache *cache, const struct pod *pod, const struct po
     if (waits && pod->finished)
         cache_pod_drop_locked(cache, record);
     else if (waits)
-        rc = pod_set_locked(cache, pod, request, ret);
+        rc = pod_set_locked(cache, pod, request, policy, ret);
     pthread_mutex_unlock(&cache->mutex);
     return rc;
 }
@@ -329,7 +332,7 @@ static void fill_placement(const struct cache *cache, const struct node *node,
 }
 
 static enum book_result book_locked(struct cache *cache, struct str uid, struct str node_name,
-                                    const struct device_policy *policy,
+                                    const struct device_policy *standard,
                                     struct placement *ret_placement, enum reason *ret_reason)
 {
     struct pod_record *record = cache_pod_lookup_locked(cache, uid);
@@ -339,12 +342,16 @@ static enum book_result book_locked(struct cache *cache, struct str uid, struct 
         return refusal(cache, record, node_name);
     if (record->request_invalid)
         return BOOK_INVALID_REQUEST;
+    if (record->policy.invalid)
+        return BOOK_INVALID_POLICY;
     uint32_t slot = cache_node_find_locked(cache, node_name);
     if (slot == MAP_NONE) {
         *ret_reason = REASON_UNKNOWN_NODE;
         return BOOK_NO_FIT;
     }
     struct plan plan;
+    const struct device_policy *policy =
+        record->policy.device != NULL ? record->policy.device : standard;
     *ret_reason = choose(cache, &cache->nodes[slot], &record->request, policy, &plan);
     if (*ret_reason != REASON_FITS)
         return BOOK_NO_FIT;
@@ -359,11 +366,11 @@ static enum book_result book_locked(struct cache *cache, struct str uid, struct 
 }
 
 enum book_result cache_book(struct cache *cache, struct str uid, struct str node,
-                            const struct device_policy *policy, struct placement *ret_placement,
+                            const struct device_policy *standard, struct placement *ret_placement,
                             enum reason *ret_reason)
 {
     pthread_mutex_lock(&cache->mutex);
-    enum book_result result = book_locked(cache, uid, node, policy, ret_placement, ret_reason);
+    enum book_result result = book_locked(cache, uid, node, standard, ret_placement, ret_reason);
     pthread_mutex_unlock(&cache->mutex);
     return result;
 }

@@ -58,6 +58,7 @@ struct model_pod {
 static struct model_node nodes[NODES];
 static struct model_pod pods[PODS];
 static struct cache *cache;
+static const struct pod_policy no_policy;
 static struct rng rng;
 
 static struct str node_name(int n)
@@ -403,8 +404,8 @@ static struct pod pod_facts(int p)
 static void send(int p, const struct pod *facts)
 {
     struct pod_event_result result;
-    assert_int_equal(
-        cache_pod_set(cache, facts, pods[p].invalid ? NULL : &pods[p].request, &result), 0);
+    const struct pod_request *request = pods[p].invalid ? NULL : &pods[p].request;
+    assert_int_equal(cache_pod_set(cache, facts, request, &no_policy, &result), 0);
     assert_int_equal(result.state, pods[p].state);
 }
 

@@ -43,6 +43,8 @@ static struct rng rng;
 static const char *const node_names[] = {"a", "b", "c", "d"};
 static const char *const pod_uids[] = {"u0", "u1", "u2", "u3", "u4", "u5", "u6", "u7"};
 
+static const struct pod_policy no_policy;
+
 static void apply(struct cache *cache, const struct event *event)
 {
     struct inventory inventory = {event->devices, event->device_count};
@@ -70,7 +72,7 @@ static void apply(struct cache *cache, const struct event *event)
         cache_devices_remove(cache, event->name);
         break;
     case POD_SET:
-        assert_int_equal(cache_pod_set(cache, &pod, &event->request, &result), 0);
+        assert_int_equal(cache_pod_set(cache, &pod, &event->request, &no_policy, &result), 0);
         break;
     case POD_REMOVE:
         cache_pod_remove(cache, event->name);

@@ -185,6 +185,30 @@ static void test_pod_that_asks_for_more_than_64_bits(void **state)
     assert_int_equal(pod.container_count, 0);
 }
 
+static void test_pod_that_says_where_it_wants_to_go(void **state)
+{
+    (void)state;
+    struct pod pod = pod_of("{\"metadata\":{\"annotations\":{"
+                            "\"deviceshare.io/node-policy\":\"binpack\","
+                            "\"deviceshare.io/device\\u002dpolicy\":\"spre\\u0061d\","
+                            "\"deviceshare.io/node-policy-strength\":\"\","
+                            "\"hami.io/node-scheduler-policy\":\"old\","
+                            "\"hami.io/node-scheduler-policy\":\"spread\","
+                            "\"hami.io/gpu-scheduler-policy\":null,\"x\":5}}}");
+    assert_str(pod.policy_words.node, "binpack");
+    assert_str(pod.policy_words.device, "spread");
+    assert_non_null(pod.policy_words.strength.data); /* given, and no strength */
+    assert_int_equal(pod.policy_words.strength.len, 0);
+    assert_str(pod.policy_words.hami_node, "spread");
+    assert_null(pod.policy_words.hami_device.data);
+    assert_int_equal(object_decode_pod(STR("{\"metadata\":{\"annotations\":{"
+                                           "\"deviceshare.io/node-policy\":1}}}"),
+                                       &mem, &pod, &err),
+                     -EINVAL);
+    assert_string_equal(err.text, "metadata.annotations[\"deviceshare.io/node-policy\"]: "
+                                  "must be a string");
+}
+
 #define WITH_ANNOTATION(value)                                                                     \
     "{\"metadata\":{\"annotations\":{\"x\":5,"                                                     \
     "\"scheduling.koordinator.sh/device-allocated\":" value "}}}"
@@ -568,6 +592,7 @@ int main(void)
         TEST(test_list_items),
         TEST(test_pod_life),
         TEST(test_pod_requests_not_limits),
+        TEST(test_pod_that_says_where_it_wants_to_go),
         TEST(test_pod_that_asks_for_more_than_64_bits),
         TEST(test_pod_whose_request_cannot_be_read),
         TEST(test_pod_annotation),

@@ -67,6 +67,7 @@ static void other_values_read_back(void **state)
         {"health.port", "65535"},
         {"policy.device", "binpack"},
         {"policy.node", "none"},
+        {"policy.nodeStrength", "require"},
         {"unknownPods", "ignore"},
         {"devicePluginNodes", "allow"},
         {"metrics.perCard", "on"},

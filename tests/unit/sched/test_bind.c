@@ -125,6 +125,56 @@ static void test_one_write_and_idempotent(void **state)
     assert_int_equal(metrics_get(METRIC_ALLOCATIONS, ALLOCATION_SUCCESS), 1);
 }
 
+/* Cards 0 (empty) and 1 (half taken) of node "two". */
+static void add_uneven_node(void)
+{
+    struct device devices[] = {{DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("")},
+                               {DEVICE_GPU, 1, true, {100, 100, 16 * GI}, STR("")}};
+    struct share share = {DEVICE_GPU, 1, {50, 50, 8 * GI}};
+    struct inventory inventory = {devices, 2};
+    struct container half = container(RESOURCE_GPU, 50);
+    struct pod there = pod_of("there", &half, 1);
+    there.node_name = STR("two");
+    there.annotation = ANNOTATION_READ;
+    there.shares = &share;
+    there.share_count = 1;
+    sched_node_changed(&sched, STR("two"));
+    assert_int_equal(sched_device_changed(&sched, STR("two"), &inventory), 0);
+    assert_int_equal(sched_pod_changed(&sched, &there), 0);
+}
+
+static int32_t minor_of(const char *uid)
+{
+    struct pod_id id = {STR("ns"), STR("p"), str_from(uid)};
+    struct pod_view view = {0};
+    assert_int_equal(cache_pod_find(cache, &id, &mem, &view), POD_KNOWN);
+    assert_int_equal(view.charge.count, 1);
+    return view.charge.shares[0].minor;
+}
+
+static void test_the_pods_own_device_policy(void **state)
+{
+    (void)state;
+    struct container tenth = container(RESOURCE_GPU, 10);
+    struct pod pod = pod_of("u", &tenth, 1);
+    struct error err = {0};
+    add_uneven_node();
+    pod.policy_words.device = STR("spread");
+    sched_pod_changed(&sched, &pod);
+    pod.policy_words.device = STR("binpack"); /* changed while it is pending */
+    sched_pod_changed(&sched, &pod);
+    assert_int_equal(bind("u", "p", "two", &err), 0);
+    assert_int_equal(minor_of("u"), 1);
+    pod = pod_of("plain", &tenth, 1);
+    sched_pod_changed(&sched, &pod);
+    assert_int_equal(bind("plain", "p", "two", &err), 0);
+    assert_int_equal(minor_of("plain"), 0);
+    pod = pod_of("wrong", &tenth, 1);
+    pod.policy_words.device = STR("tight");
+    sched_pod_changed(&sched, &pod);
+    assert_int_equal(bind("wrong", "p", "two", &err), -EINVAL);
+}
+
 static void test_refused_binding_gives_the_card_back(void **state)
 {
     (void)state;
@@ -277,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_one_write_and_idempotent),
+        CASE(test_the_pods_own_device_policy),
         CASE(test_refused_binding_gives_the_card_back),
         CASE(test_unknown_outcome_keeps_the_booking),
         CASE(test_identity),

@@ -169,6 +169,66 @@ static void test_prioritize_uses_the_whole_range(void **state)
     assert_int_equal(answer.scores[1], 0);
 }
 
+static void test_a_pod_names_its_own_policy(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct candidates_call call = call_for(&half);
+    struct prioritize_answer answer;
+    struct error err = {0};
+    call.node_count = 2;
+    call.pod.policy_words.node = STR("binpack");
+    assert_int_equal(sched_prioritize(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.scores[0], 10);
+    assert_int_equal(answer.scores[1], 0);
+    /* The stored pod's annotations are the newer ones. */
+    assert_int_equal(sched_pod_changed(&sched, &call.pod), 0);
+    call.pod.policy_words.node = STR("none");
+    assert_int_equal(sched_prioritize(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.scores[1], 0);
+    struct pod changed = call.pod;
+    changed.policy_words.node = STR("spread");
+    assert_int_equal(sched_pod_changed(&sched, &changed), 0);
+    assert_int_equal(sched_prioritize(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.scores[0], 0);
+    assert_int_equal(answer.scores[1], 10);
+}
+
+static void test_filter_of_an_invalid_policy(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50), cpu = container(RESOURCE_GPU, 0);
+    struct candidates_call call = call_for(&half);
+    struct filter_answer answer;
+    struct error err = {0};
+    call.pod.policy_words.device = STR("tight");
+    for (int known = 0; known < 2; known++) {
+        assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+        assert_int_equal(answer.fit_count, 0);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(answer.reasons[i], REASON_INVALID);
+        assert_string_equal(answer.invalid_text,
+                            "deviceshare.io/device-policy: \"tight\" is none of "
+                            "default|binpack|spread");
+        assert_int_equal(sched_pod_changed(&sched, &call.pod), 0);
+    }
+    /* The call is older than the mistake. */
+    call.pod.policy_words.device = STR("spread");
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 0);
+    assert_string_equal(answer.invalid_text, "the placement annotations are invalid");
+    /* It is mended. */
+    assert_int_equal(sched_pod_changed(&sched, &call.pod), 0);
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 2);
+    /* A pod without devices is none of our business. */
+    call.pod.id.uid = STR("cpu");
+    call.pod.containers = &cpu;
+    call.pod.policy_words.device = STR("tight");
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 4);
+}
+
 static void test_preempt_keeps_what_helps(void **state)
 {
     (void)state;
@@ -277,6 +337,8 @@ int main(void)
         CASE(test_a_body_that_differs_from_the_stored_pod),
         CASE(test_duplicates_are_named_once),
         CASE(test_prioritize_uses_the_whole_range),
+        CASE(test_a_pod_names_its_own_policy),
+        CASE(test_filter_of_an_invalid_policy),
         CASE(test_preempt_keeps_what_helps),
         CASE(test_drift_is_told_apart),
         CASE(test_not_synced),

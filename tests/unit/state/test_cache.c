@@ -18,6 +18,7 @@
 #define GI (INT64_C(1) << 30)
 
 static struct cache *cache;
+static const struct pod_policy no_policy;
 
 static int setup(void **state)
 {
@@ -70,7 +71,7 @@ static struct pod_event_result see(struct pod pod, const struct pod_request *req
     struct pod_event_result result;
     pod.id.ns = STR("ns");
     pod.id.name = pod.id.uid;
-    assert_int_equal(cache_pod_set(cache, &pod, request, &result), 0);
+    assert_int_equal(cache_pod_set(cache, &pod, request, &no_policy, &result), 0);
     return result;
 }
 
@@ -469,9 +470,9 @@ static void play(long *ret_failures)
         ++*ret_failures;
     while (cache_devices_set(cache, STR("n"), &inventory, &err) < 0)
         ++*ret_failures;
-    while (cache_pod_set(cache, &pending, &half, &result) < 0)
+    while (cache_pod_set(cache, &pending, &half, &no_policy, &result) < 0)
         ++*ret_failures;
-    while (cache_pod_set(cache, &placed, &half, &result) < 0)
+    while (cache_pod_set(cache, &placed, &half, &no_policy, &result) < 0)
         ++*ret_failures;
     while (cache_book(cache, STR("p"), STR("n"), device_policy_find(STR("default")), &placement,
                       &reason) == BOOK_NO_MEMORY)
@@ -520,7 +521,7 @@ static void *hammer(void *arg)
         snprintf(uid, sizeof uid, "t%d-%d", lane, i % 20);
         struct pod pod = {.id = {STR("ns"), STR("p"), str_from(uid)}};
         struct pod_event_result result;
-        (void)cache_pod_set(cache, &pod, &quarter, &result);
+        (void)cache_pod_set(cache, &pod, &quarter, &no_policy, &result);
         if (book(uid, i % 2 ? "n" : "m", &placement) == BOOK_OK && i % 3 == 0)
             cache_forget(cache, str_from(uid));
         scan(uid, "n", &quarter);
