@@ -67,6 +67,9 @@ struct config {
         char device[64]; /* policy.device: default|binpack|spread, "default" (R) */
         char node[64];   /* policy.node: binpack|spread|none, "spread" (R) */
         char node_strength[64]; /* policy.nodeStrength: prefer|require, "prefer" (R) */
+        int64_t max_candidates;    /* policy.maxCandidates, 100; 0 = all (R) */
+        int64_t in_flight_wait_ms; /* policy.inFlightWait, 5ms; 0 = none (R) */
+        bool tentative;            /* policy.tentative, true (R) */
     } policy;
     enum config_unknown_pods unknown_pods; /* unknownPods: close|ignore, "close" (R) */
     /* devicePluginNodes: refuse|allow, "refuse" (R) */

@@ -25,12 +25,14 @@ enum reason {
     REASON_MEMORY_UNKNOWN, /* bytes asked for, but no card of the node states its memory size */
     REASON_INVALID,        /* invalid request; the text is the pod's own */
     REASON_DUPLICATE,      /* named before in the same call: left out of the answer */
+    REASON_LEFT_OUT,       /* fits, but the policy ranks enough others before it: left out of the answer */
     REASON_MAX
 };
 
 enum verdict { VERDICT_FITS, VERDICT_NOT_NOW, VERDICT_NEVER };
 
-/* The class of a reason. REASON_DUPLICATE has none and must not be asked for (assert). */
+/* The class of a reason. REASON_DUPLICATE and REASON_LEFT_OUT have none and must not be asked
+ * for (assert). */
 enum verdict reason_verdict(enum reason reason);
 
 /* Constant text for kube-scheduler; Koordinator's where it has one ("Insufficient gpu devices"). */

@@ -29,11 +29,15 @@ struct sched {
     _Atomic(const struct device_policy *) device_policy;
     _Atomic(const struct node_policy *) node_policy;
     _Atomic(enum policy_strength) node_strength; /* prefer or require */
+    _Atomic uint32_t max_candidates;             /* that filter returns; 0 = all */
+    _Atomic int64_t in_flight_wait_ns;           /* of a filter for the binds before it; 0 = none */
+    atomic_bool tentative;                       /* hold the cards where filter left one node */
     atomic_bool synced;  /* nodes, devices and pods are listed: verbs may answer */
     atomic_bool leading; /* this process may decide; true from the start where there is no election */
 };
 
-/* Set up over parts that outlive it. Not synced yet; strength prefer. */
+/* Set up over parts that outlive it. Not synced yet; strength prefer, all candidates, no wait, nothing
+ * tentative. */
 void sched_init(struct sched *sched, struct cache *cache, struct clock clock, struct port port,
                 const struct device_policy *device_policy, const struct node_policy *node_policy);
 
@@ -46,7 +50,9 @@ void sched_set_leading(struct sched *sched, bool leading);
 /* May verbs decide now? 0, -EAGAIN not synced, -EPERM another replica leads. */
 int sched_ready(const struct sched *sched, struct error *err);
 
-/* Which candidates can take the pod. An invalid request is an answer (every node REASON_INVALID), not an
+/* Which candidates can take the pod, and of these the best by its node policy: as many as max_candidates says,
+ * with strength require only those that the policy ranks first. Waits for the bind of a pod before it, and may
+ * book tentatively, see "between filter and bind" in state/cache.h. An invalid request is an answer (every node REASON_INVALID), not an
  * error. Errors: those of sched_ready; -ESTALE the body's request is not that of the stored pod; -ENOMEM. */
 int sched_filter(struct sched *sched, const struct candidates_call *call, struct arena *mem,
                  struct filter_answer *ret, struct error *err);
@@ -117,7 +123,7 @@ struct janitor {
 void janitor_init(struct janitor *janitor, int64_t unknown_grace_ns, int64_t wake_pause_ns,
                   uint32_t wake_burst);
 
-/* One round: read each pod whose binding has an unknown outcome and confirm or forget it; wake rejected pods
+/* One round: end tentative bookings that are past their time; read each pod whose binding has an unknown outcome and confirm or forget it; wake rejected pods
  * that would fit since something made room. May block in the outward port. */
 void janitor_round(struct janitor *janitor, struct sched *sched);
 

@@ -13,12 +13,22 @@
  *    ^  ^              |                       |
  *    |  +--- forget ---+                       |
  *    +------- gone (deleted, finished) --------+
+ *   none -- hold (filter named one node) --> tentative -- book --> booked
+ *   tentative -- lapse (its time is up, or the pod is filtered again) --> none
  *   none -- seen here --> bound           (placed before us, or by somebody else)
  *   booked -- seen elsewhere --> bound there, the old place given back, counted
  */
-enum booking_state { BOOKING_NONE, BOOKING_BOOKED, BOOKING_BOUND, BOOKING_STATE_MAX };
+enum booking_state {
+    BOOKING_NONE,
+    BOOKING_TENTATIVE, /* charged, but nobody was promised anything */
+    BOOKING_BOOKED,
+    BOOKING_BOUND,
+    BOOKING_STATE_MAX
+};
 
 enum booking_event {
+    BOOKING_HOLD,           /* filter left one node: keep its cards until bind comes */
+    BOOKING_LAPSE,          /* nobody came for them, or filter asks anew */
     BOOKING_BOOK,           /* our decision at bind */
     BOOKING_CONFIRM,        /* the API server said yes */
     BOOKING_FORGET,         /* the API server said no, or the pod was read back as not ours */
@@ -46,7 +56,7 @@ struct booking_step {
 /* The table. Pure. */
 struct booking_step booking_next(enum booking_state state, enum booking_event event);
 
-/* "none", "booked", "bound". */
+/* "none", "tentative", "booked", "bound". */
 const char *booking_state_name(enum booking_state state);
 
 #endif

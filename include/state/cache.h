@@ -148,6 +148,23 @@ enum pod_match cache_pod_find(struct cache *cache, const struct pod_id *id, stru
 void cache_scan(struct cache *cache, struct str uid, const struct pod_request *request,
                 const struct str *names, uint32_t count, enum reason *reasons);
 
+/* cache_scan for a filter that ranks: what is asked, and what is found beside the reasons. */
+struct ranking {
+    const struct node_policy *policy;
+    bool demote;    /* score -1 for the node that this pod's last answer named alone, if no bind came of it */
+    int64_t now_ns; /* tentative bookings that end by then are gone */
+
+    int64_t *scores;      /* one a name: raw score of a node that fits, else 0 */
+    bool ret_again;       /* filter was answered with nodes before, and no bind came of it */
+    uint32_t ret_expired; /* tentative bookings that were past their time */
+};
+
+/* cache_scan, with the scores of the nodes that fit taken in the same hold of the lock. What filter knew of
+ * the pod before ends: it is not in flight and holds nothing tentatively. */
+void cache_rank(struct cache *cache, struct str uid, const struct pod_request *request,
+                const struct str *names, uint32_t count, enum reason *reasons,
+                struct ranking *ranking);
+
 /* Raw node scores of a policy: scores[i] for names[i]; 0 for nodes that are unknown or have no cards. */
 void cache_score(struct cache *cache, const struct pod_request *request,
                  const struct node_policy *policy, const struct str *names, uint32_t count,
@@ -161,6 +178,31 @@ enum reason cache_what_if(struct cache *cache, struct str node, const struct pod
 /* Per-card explanation of why `request` does not fit on `node` now, see allocate_explain. */
 size_t cache_explain(struct cache *cache, struct str node, const struct pod_request *request, char *out,
                      size_t size);
+
+/* ---- between filter and bind ---- */
+
+/*
+ * kube-scheduler goes on to the next pod while the bind call of the last one is on its way. A pod for which
+ * filter named nodes is therefore in flight until its bind arrives: the next filter waits for it, or, where
+ * one node was named, finds its cards held by a tentative booking. Only pods that are known as pending are.
+ */
+
+enum passed { PASSED_UNKNOWN, PASSED_IN_FLIGHT, PASSED_HELD };
+
+/* Filter is about to answer with nodes; `only` is the node if it is one, else empty. Hold its cards until
+ * `hold_until_ns`, chosen with the pod's own device policy or `standard`, or let the pod be in flight where
+ * nothing is to be held (`standard` NULL) or can be. */
+enum passed cache_passed(struct cache *cache, struct str uid, struct str only,
+                         const struct device_policy *standard, int64_t hold_until_ns);
+
+enum awaited { AWAITED_NONE, AWAITED_ARRIVED, AWAITED_TIMEOUT };
+
+/* Wait until no other pod than `uid` is in flight, at most `wait_ns`. The lock is free meanwhile. Pods that
+ * did not arrive in time are never waited for again. */
+enum awaited cache_await(struct cache *cache, struct str uid, int64_t wait_ns);
+
+/* End the tentative bookings that are past their time. Returns how many. */
+uint32_t cache_expire(struct cache *cache, int64_t now_ns);
 
 /* ---- bind ---- */
 
@@ -264,7 +306,7 @@ struct cache_counts {
     uint32_t device_nodes; /* with Device object */
     uint32_t cards;
     uint32_t pods;         /* kept records */
-    uint32_t booked, bound;
+    uint32_t tentative, booked, bound;
     uint32_t inconsistent_pods, unknown_pods;
     uint32_t closed_nodes;
 };

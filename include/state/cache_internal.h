@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "base/map.h"
 #include "state/cache.h"
@@ -24,6 +25,11 @@ struct pod_record {
     bool request_invalid; /* request is then zero and says nothing */
     bool unknown_outcome; /* booked, and nobody knows whether the binding happened */
     bool rejected;        /* no place, and the last scan found none */
+    bool passed;          /* filter named nodes for it, and no bind has come since */
+    bool in_flight;       /* and the next filter waits for that bind: on the list of those */
+    uint32_t only;        /* passed: the slot of the node if it was one, else NODE_NONE */
+    int64_t held_until_ns; /* BOOKING_TENTATIVE, and then on the list of those */
+    TAILQ_ENTRY(pod_record) waiting; /* on one of the two lists */
     enum charge_trust trust;
     enum annotation_state annotation; /* of the annotation taken; ANNOTATION_READ for our own plan */
     int32_t priority;
@@ -52,8 +58,13 @@ struct node {
     uint32_t node_mark, devices_mark; /* last lists that named the Node and the Device object */
 };
 
+TAILQ_HEAD(pod_list, pod_record);
+
 struct cache {
     pthread_mutex_t mutex;
+    pthread_cond_t arrived;    /* a pod is not in flight any more */
+    struct pod_list in_flight;
+    struct pod_list tentative; /* the one that ends first is first */
     enum unknown_pods unknown_pods;
     enum device_plugin_nodes device_plugin_nodes;
 
@@ -134,6 +145,23 @@ void cache_charge_locked(struct cache *cache, struct pod_record *pod);
 /* The verdict on a node, `self`'s (may be NULL) own booking there not counted. */
 enum reason cache_judge_locked(const struct cache *cache, uint32_t slot,
                                const struct pod_request *request, const struct pod_record *self);
+
+/* The pod is not in flight any more; what filter answered is still known. */
+void cache_land_locked(struct cache *cache, struct pod_record *pod);
+
+/* A bind came, or the pod has a place or is gone: what filter answered is over. */
+void cache_unpass_locked(struct cache *cache, struct pod_record *pod);
+
+/* End the pod's tentative booking if it has one. */
+void cache_lapse_locked(struct cache *cache, struct pod_record *pod);
+
+/* End those that are past their time. Returns how many. */
+uint32_t cache_expire_locked(struct cache *cache, int64_t now_ns);
+
+/* Which cards of the node the pod would get. */
+enum reason cache_choose_locked(struct cache *cache, const struct node *node,
+                                const struct pod_record *pod, const struct device_policy *standard,
+                                struct plan *ret_plan);
 
 /* Move the pod to a booking state, keeping the counters right. */
 void cache_set_state_locked(struct cache *cache, struct pod_record *pod, enum booking_state state);

@@ -82,6 +82,9 @@ static void apply_settings(struct extender *extender, const struct config *confi
     atomic_store(&extender->sched.node_policy, node_policy_find(str_from(config->policy.node)));
     atomic_store(&extender->sched.node_strength,
                  policy_strength_find(str_from(config->policy.node_strength)));
+    atomic_store(&extender->sched.max_candidates, (uint32_t)config->policy.max_candidates);
+    atomic_store(&extender->sched.in_flight_wait_ns, config->policy.in_flight_wait_ms * 1000000);
+    atomic_store(&extender->sched.tentative, config->policy.tentative);
     atomic_store(&extender->app.debug_remote, config->debug.remote);
     atomic_store(&extender->app.per_card, (int)per_card(config));
     atomic_store(&extender->app.per_card_max_nodes, (uint32_t)config->metrics.per_card_max_nodes);

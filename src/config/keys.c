@@ -233,6 +233,20 @@ const struct config_key config_keys[] = {
      .help = "prefer = the node policy counts by its scores, beside kube-scheduler's own; require "
              "= filter leaves only the nodes that it ranks first."},
 
+    {.path = "policy.maxCandidates", INTEGER(policy.max_candidates, 0, 100000),
+     .standard = "100", RELOADABLE,
+     .help = "Most nodes that filter returns, the best by the pod's node policy; 0 = all that fit. "
+             "Every name costs kube-scheduler more than it costs us, and it chooses among these "
+             "with its own scores. 100 is the least that it looks at by itself."},
+    {.path = "policy.inFlightWait", DURATION(policy.in_flight_wait_ms, 0, SECOND),
+     .standard = "5ms", RELOADABLE,
+     .help = "kube-scheduler asks for the next pod while the bind of the last one is on its way. "
+             "So long a filter waits for it at most, so that pods of a burst see each other; 0 = "
+             "not at all."},
+    {.path = "policy.tentative", BOOL(policy.tentative), .standard = "true", RELOADABLE,
+     .help = "Where filter leaves one node, hold the pod's cards there until its bind comes, at "
+             "most 2 seconds, instead of letting the next filter wait."},
+
     {.path = "unknownPods", WORD(unknown_pods, "close|ignore"), .standard = "close", RELOADABLE,
      .help = "What to do about a running pod that requests devices but does not say which cards "
              "it has (placed by someone else, or its annotation is damaged). close = its node "

@@ -34,11 +34,12 @@ static const struct {
                                VERDICT_NEVER},
     [REASON_INVALID] = {"InvalidRequest", "invalid device request", VERDICT_NEVER},
     [REASON_DUPLICATE] = {"Duplicate", "node was named before in the same call", VERDICT_NEVER},
+    [REASON_LEFT_OUT] = {"LeftOut", "node(s) were ranked behind others that fit", VERDICT_NEVER},
 };
 
 enum verdict reason_verdict(enum reason reason)
 {
-    assert(reason < REASON_MAX && reason != REASON_DUPLICATE);
+    assert(reason < REASON_MAX && reason != REASON_DUPLICATE && reason != REASON_LEFT_OUT);
     return reasons[reason].verdict;
 }
 

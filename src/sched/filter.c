@@ -6,9 +6,11 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/metrics.h"
+#include "core/rank.h"
 #include "sched/intake.h"
 
-#define EXPLAIN_MAX 1024
+#define EXPLAIN_MAX  1024
+#define TENTATIVE_NS INT64_C(2000000000) /* until bind should have come */
 
 /* All candidates alike. */
 static void fill(enum reason *reasons, uint32_t count, enum reason reason)
@@ -87,23 +89,110 @@ static int answer_invalid(const struct candidates_call *call, struct arena *mem,
     return 0;
 }
 
-static int answer_scanned(struct sched *sched, const struct candidates_call *call,
-                          const struct pod_request *request, enum reason *reasons,
-                          struct filter_answer *ret, struct error *err)
+/* ---- filter as a decision ---- */
+
+/* What a filter decides by, and for whom. */
+struct question {
+    struct sched *sched;
+    const struct candidates_call *call;
+    const struct pod_request *request;
+    const struct node_policy *node_policy;
+    bool require;
+};
+
+static struct question question_of(struct sched *sched, const struct candidates_call *call,
+                                   const struct pod_request *request,
+                                   const struct pod_policy *policy)
 {
-    uint32_t fit = 0, unknown = 0;
-    cache_scan(sched->cache, call->pod.id.uid, request, call->nodes, call->node_count, reasons);
-    for (uint32_t i = 0; i < call->node_count; i++) {
-        fit += reasons[i] == REASON_FITS;
+    enum policy_strength strength = policy->strength != STRENGTH_UNSAID
+                                        ? policy->strength
+                                        : atomic_load(&sched->node_strength);
+    return (struct question){
+        .sched = sched,
+        .call = call,
+        .request = request,
+        .node_policy =
+            policy->node != NULL ? policy->node : atomic_load(&sched->node_policy),
+        .require = strength == STRENGTH_REQUIRE,
+    };
+}
+
+/* Let the bind of the pod before come first. */
+static void await_binds(struct sched *sched, struct str uid)
+{
+    switch (cache_await(sched->cache, uid, atomic_load(&sched->in_flight_wait_ns))) {
+    case AWAITED_NONE:
+        break;
+    case AWAITED_ARRIVED:
+        metrics_add(METRIC_FILTER_WAITS, WAIT_ARRIVED, 1);
+        break;
+    case AWAITED_TIMEOUT:
+        metrics_add(METRIC_FILTER_WAITS, WAIT_TIMEOUT, 1);
+        break;
+    }
+}
+
+/* Judge and rank all candidates. How many are kept, or -ENOMEM. */
+static int64_t rank(const struct question *question, struct arena *mem, enum reason *reasons)
+{
+    const struct candidates_call *call = question->call;
+    uint32_t max = atomic_load(&question->sched->max_candidates);
+    struct ranking ranking = {
+        .policy = question->node_policy,
+        .demote = question->require,
+        .now_ns = clock_now_ns(&question->sched->clock),
+        .scores = arena_alloc(mem, call->node_count, sizeof *ranking.scores),
+    };
+    uint32_t most = max < call->node_count ? max : call->node_count;
+    struct ranked *space = arena_alloc(mem, most > 0 ? most : 1, sizeof *space);
+    if (ranking.scores == NULL || space == NULL)
+        return -ENOMEM;
+    cache_rank(question->sched->cache, call->pod.id.uid, question->request, call->nodes,
+               call->node_count, reasons, &ranking);
+    metrics_add(METRIC_TENTATIVE_EXPIRED, 0, ranking.ret_expired);
+    /* After several nodes were named and none was bound to, nobody knows which was tried: from now on
+     * they are named one at a time, so that the next call can pass over it. */
+    struct rank_rule rule = {
+        .first_only = question->require,
+        .max = question->require && ranking.ret_again ? 1 : max,
+    };
+    return rank_keep(&rule, call->pod.id.uid, call->nodes, ranking.scores, call->node_count,
+                     reasons, space);
+}
+
+/* Say what the answer names, so that the next filter sees it. */
+static void note_passed(const struct question *question, const enum reason *reasons, uint32_t kept)
+{
+    struct sched *sched = question->sched;
+    struct str only = {"", 0};
+    for (uint32_t i = 0; kept == 1 && i < question->call->node_count; i++)
+        if (reasons[i] == REASON_FITS)
+            only = question->call->nodes[i];
+    const struct device_policy *hold_with =
+        atomic_load(&sched->tentative) ? atomic_load(&sched->device_policy) : NULL;
+    if (cache_passed(sched->cache, question->call->pod.id.uid, only, hold_with,
+                     clock_now_ns(&sched->clock) + TENTATIVE_NS) == PASSED_HELD)
+        metrics_add(METRIC_TENTATIVE, 0, 1);
+}
+
+static int answer_ranked(const struct question *question, struct arena *mem, enum reason *reasons,
+                         struct filter_answer *ret, struct error *err)
+{
+    const struct candidates_call *call = question->call;
+    uint32_t unknown = 0;
+    await_binds(question->sched, call->pod.id.uid);
+    int64_t kept = rank(question, mem, reasons);
+    for (uint32_t i = 0; i < call->node_count; i++)
         unknown += reasons[i] == REASON_UNKNOWN_NODE;
-    }
-    if (unknown > 1 && mark_duplicates(call, reasons) < 0)
+    if (kept < 0 || (unknown > 1 && mark_duplicates(call, reasons) < 0))
         return error_set(err, -ENOMEM, "out of memory");
-    if (fit == 0) {
+    if (kept == 0) {
         metrics_add(METRIC_SAMPLE_REJECTED, 0, 1);
-        log_no_fit(sched, call, request, reasons);
+        log_no_fit(question->sched, call, question->request, reasons);
+    } else {
+        note_passed(question, reasons, (uint32_t)kept);
     }
-    *ret = (struct filter_answer){.reasons = reasons, .fit_count = fit};
+    *ret = (struct filter_answer){.reasons = reasons, .fit_count = (uint32_t)kept};
     return 0;
 }
 
@@ -145,5 +234,6 @@ int sched_filter(struct sched *sched, const struct candidates_call *call, struct
         return answer_neutral(call, reasons, ret, err);
     if (policy.invalid)
         return answer_invalid(call, mem, reasons, &why_not_policy, ret, err);
-    return answer_scanned(sched, call, &request, reasons, ret, err);
+    struct question question = question_of(sched, call, &request, &policy);
+    return answer_ranked(&question, mem, reasons, ret, err);
 }

@@ -108,6 +108,8 @@ static void wake_rejected(struct janitor *janitor, struct sched *sched)
 
 void janitor_round(struct janitor *janitor, struct sched *sched)
 {
+    uint32_t expired = cache_expire(sched->cache, clock_now_ns(&sched->clock));
+    metrics_add(METRIC_TENTATIVE_EXPIRED, 0, expired);
     if (!atomic_load(&sched->synced) || !atomic_load(&sched->leading))
         return;
     settle_unknown(janitor, sched);

@@ -4,10 +4,21 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 
 /* The lifetime of the cache, its nodes and their cards. */
+
+/* Waits are counted on a clock that nobody sets. */
+static void init_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
 
 struct cache *cache_new(enum unknown_pods unknown_pods)
 {
@@ -18,7 +29,10 @@ struct cache *cache_new(enum unknown_pods unknown_pods)
     map_init(&cache->node_by_name);
     map_init(&cache->pod_by_uid);
     card_store_init(&cache->store);
+    TAILQ_INIT(&cache->in_flight);
+    TAILQ_INIT(&cache->tentative);
     pthread_mutex_init(&cache->mutex, NULL);
+    init_condition(&cache->arrived);
     return cache;
 }
 
@@ -41,6 +55,7 @@ void cache_free(struct cache *cache)
     map_done(&cache->node_by_name);
     map_done(&cache->pod_by_uid);
     card_store_done(&cache->store);
+    pthread_cond_destroy(&cache->arrived);
     pthread_mutex_destroy(&cache->mutex);
     mem_free(cache);
 }
@@ -423,8 +438,14 @@ void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
 void cache_set_state_locked(struct cache *cache, struct pod_record *pod, enum booking_state state)
 {
     struct cache_counts *counts = &cache->counts.view;
+    counts->tentative +=
+        (uint32_t)(state == BOOKING_TENTATIVE) - (pod->state == BOOKING_TENTATIVE);
     counts->booked += (uint32_t)(state == BOOKING_BOOKED) - (pod->state == BOOKING_BOOKED);
     counts->bound += (uint32_t)(state == BOOKING_BOUND) - (pod->state == BOOKING_BOUND);
+    if (pod->state == BOOKING_TENTATIVE && state != BOOKING_TENTATIVE)
+        TAILQ_REMOVE(&cache->tentative, pod, waiting);
+    if (pod->state != BOOKING_TENTATIVE && state == BOOKING_TENTATIVE)
+        TAILQ_INSERT_TAIL(&cache->tentative, pod, waiting);
     pod->state = state;
 }
 

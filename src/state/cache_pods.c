@@ -33,7 +33,7 @@ static struct pod_record *record_new(const struct pod_id *id)
     text = copy_text(text, id->uid, &pod->uid);
     text = copy_text(text, id->ns, &pod->ns);
     copy_text(text, id->name, &pod->name);
-    pod->node = NODE_NONE;
+    pod->node = pod->only = NODE_NONE;
     pod->woken_ns = INT64_MIN;
     return pod;
 }
@@ -80,6 +80,7 @@ static struct pod_record *record_add(struct cache *cache, const struct pod_id *i
 static void record_remove(struct cache *cache, struct pod_record *pod)
 {
     assert(pod->node == NODE_NONE && pod->state == BOOKING_NONE);
+    cache_unpass_locked(cache, pod);
     uint32_t index = map_get(&cache->pod_by_uid, pod->uid);
     map_remove(&cache->pod_by_uid, pod->uid);
     cache->pods[index] = NULL;
@@ -174,6 +175,8 @@ static int apply_step(struct cache *cache, struct pod_record *record, const stru
         assert(!"a watch event is never refused");
     }
     cache_set_state_locked(cache, record, step.next);
+    if (step.next == BOOKING_BOUND)
+        cache_unpass_locked(cache, record);
     return 0;
 }
 
@@ -184,7 +187,8 @@ static int pod_seen(struct cache *cache, struct pod_record *record, const struct
     struct booking_step step = booking_next(record->state, event);
     bool drifted = step.action == BOOKING_KEEP && event == BOOKING_SEEN_HERE &&
                    annotation_differs(record, pod);
-    bool moved = step.action == BOOKING_MOVE && event == BOOKING_SEEN_ELSEWHERE;
+    bool moved = step.action == BOOKING_MOVE && event == BOOKING_SEEN_ELSEWHERE &&
+                 record->state == BOOKING_BOOKED;
     int rc = apply_step(cache, record, pod, step);
     if (rc < 0)
         return rc;
@@ -220,8 +224,9 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
         /* Device requests of a pod are immutable, and a booking must not change under its charges. */
         record->request_invalid = request == NULL;
         record->request = request != NULL ? *request : (struct pod_request){0};
-        record->policy = *policy;
     }
+    if (record->state == BOOKING_NONE || record->state == BOOKING_TENTATIVE)
+        record->policy = *policy;
     int rc = pod_seen(cache, record, pod, ret);
     if (rc < 0 && fresh)
         record_remove(cache, record);
@@ -302,17 +307,18 @@ static enum book_result refusal(const struct cache *cache, const struct pod_reco
     return here ? BOOK_ALREADY_HERE : BOOK_ELSEWHERE;
 }
 
-static enum reason choose(struct cache *cache, const struct node *node,
-                          const struct pod_request *request, const struct device_policy *policy,
-                          struct plan *ret_plan)
+enum reason cache_choose_locked(struct cache *cache, const struct node *node,
+                                const struct pod_record *pod, const struct device_policy *standard,
+                                struct plan *ret_plan)
 {
-    enum reason bar = cache_node_bar_locked(cache, node, request);
+    enum reason bar = cache_node_bar_locked(cache, node, &pod->request);
     if (bar != REASON_FITS)
         return bar;
     if (cache_node_closed_locked(cache, node, NULL))
         return REASON_NODE_CLOSED;
     struct cards cards = cache_cards_locked(cache, node);
-    return allocate_choose(&cards, request, policy, ret_plan);
+    return allocate_choose(&cards, &pod->request,
+                           pod->policy.device != NULL ? pod->policy.device : standard, ret_plan);
 }
 
 static void fill_placement(const struct cache *cache, const struct node *node,
@@ -338,8 +344,12 @@ static enum book_result book_locked(struct cache *cache, struct str uid, struct 
     struct pod_record *record = cache_pod_lookup_locked(cache, uid);
     if (record == NULL)
         return BOOK_UNKNOWN_POD;
+    cache_unpass_locked(cache, record);
     if (booking_next(record->state, BOOKING_BOOK).action == BOOKING_REFUSE)
         return refusal(cache, record, node_name);
+    uint64_t gains = cache->gains;
+    uint32_t held = record->node;
+    cache_lapse_locked(cache, record);
     if (record->request_invalid)
         return BOOK_INVALID_REQUEST;
     if (record->policy.invalid)
@@ -350,9 +360,7 @@ static enum book_result book_locked(struct cache *cache, struct str uid, struct 
         return BOOK_NO_FIT;
     }
     struct plan plan;
-    const struct device_policy *policy =
-        record->policy.device != NULL ? record->policy.device : standard;
-    *ret_reason = choose(cache, &cache->nodes[slot], &record->request, policy, &plan);
+    *ret_reason = cache_choose_locked(cache, &cache->nodes[slot], record, standard, &plan);
     if (*ret_reason != REASON_FITS)
         return BOOK_NO_FIT;
     struct share *block = cache_shares_block(plan.count);
@@ -361,6 +369,8 @@ static enum book_result book_locked(struct cache *cache, struct str uid, struct 
     fill_placement(cache, &cache->nodes[slot], &plan, ret_placement);
     cache_place_locked(cache, record, slot, block, plan.shares, plan.count, ANNOTATION_READ);
     cache_set_state_locked(cache, record, BOOKING_BOOKED);
+    if (held == slot)
+        cache->gains = gains; /* what was held is booked: nobody gained by that */
     assert(record->trust == CHARGE_TRUSTED);
     return BOOK_OK;
 }

@@ -121,11 +121,28 @@ static uint32_t find_next(const struct cache *cache, struct str name, uint32_t *
     return guess;
 }
 
-void cache_scan(struct cache *cache, struct str uid, const struct pod_request *request,
-                const struct str *names, uint32_t count, enum reason *reasons)
+/* The score of a node that fits, as if `self` had nothing there. */
+static int64_t score_locked(const struct cache *cache, uint32_t slot,
+                            const struct pod_request *request, const struct pod_record *self,
+                            const struct ranking *ranking)
 {
-    pthread_mutex_lock(&cache->mutex);
-    struct pod_record *self = cache_pod_lookup_locked(cache, uid);
+    const struct node *node = &cache->nodes[slot];
+    if (self != NULL && ranking->demote && self->passed && self->only == slot)
+        return -1;
+    if (self != NULL && self->node == slot) {
+        struct card_copy copy;
+        cache_copy_locked(cache, node, &copy);
+        give_back(&copy, self);
+        return ranking->policy->score(&copy.cards, request);
+    }
+    struct cards cards = cache_cards_locked(cache, node);
+    return ranking->policy->score(&cards, request);
+}
+
+static void scan_locked(struct cache *cache, struct pod_record *self,
+                        const struct pod_request *request, const struct str *names, uint32_t count,
+                        enum reason *reasons, struct ranking *ranking)
+{
     uint32_t epoch = next_epoch(cache), last = 0;
     bool fits = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -139,9 +156,37 @@ void cache_scan(struct cache *cache, struct str uid, const struct pod_request *r
             reasons[i] = cache_judge_locked(cache, slot, request, self);
             fits |= reasons[i] == REASON_FITS;
         }
+        if (ranking != NULL)
+            ranking->scores[i] = reasons[i] == REASON_FITS
+                                     ? score_locked(cache, slot, request, self, ranking)
+                                     : 0;
     }
     if (self != NULL)
         self->rejected = !fits && self->state == BOOKING_NONE;
+}
+
+void cache_scan(struct cache *cache, struct str uid, const struct pod_request *request,
+                const struct str *names, uint32_t count, enum reason *reasons)
+{
+    pthread_mutex_lock(&cache->mutex);
+    struct pod_record *self = cache_pod_lookup_locked(cache, uid);
+    scan_locked(cache, self, request, names, count, reasons, NULL);
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+void cache_rank(struct cache *cache, struct str uid, const struct pod_request *request,
+                const struct str *names, uint32_t count, enum reason *reasons,
+                struct ranking *ranking)
+{
+    pthread_mutex_lock(&cache->mutex);
+    struct pod_record *self = cache_pod_lookup_locked(cache, uid);
+    ranking->ret_expired = cache_expire_locked(cache, ranking->now_ns);
+    ranking->ret_again = self != NULL && self->passed;
+    if (self != NULL)
+        cache_lapse_locked(cache, self);
+    scan_locked(cache, self, request, names, count, reasons, ranking);
+    if (self != NULL)
+        cache_unpass_locked(cache, self);
     pthread_mutex_unlock(&cache->mutex);
 }
 

@@ -285,6 +285,34 @@ static int check_node(const struct cache *cache, const struct node *node, struct
     return 0;
 }
 
+/* The lists of pods between filter and bind, and what their members say of themselves. */
+static int check_lists(const struct cache *cache, struct error *err)
+{
+    const struct pod_record *pod;
+    uint32_t in_flight = 0, tentative = 0;
+    int64_t ends_ns = INT64_MIN;
+    TAILQ_FOREACH(pod, &cache->in_flight, waiting)
+    {
+        in_flight++;
+        if (!pod->in_flight || !pod->passed || pod->state != BOOKING_NONE)
+            return error_set(err, -EFAULT, "pod %.*s: not in flight, but listed so",
+                             STR_ARG(pod->uid));
+    }
+    TAILQ_FOREACH(pod, &cache->tentative, waiting)
+    {
+        tentative++;
+        if (pod->state != BOOKING_TENTATIVE || pod->held_until_ns < ends_ns)
+            return error_set(err, -EFAULT, "pod %.*s: wrong among the tentative bookings",
+                             STR_ARG(pod->uid));
+        ends_ns = pod->held_until_ns;
+    }
+    for (uint32_t i = 0; i < cache->pod_slots; i++)
+        in_flight -= cache->pods[i] != NULL && cache->pods[i]->in_flight;
+    if (in_flight != 0 || tentative != cache->counts.view.tentative)
+        return error_set(err, -EFAULT, "the lists of waiting pods are not those of the pods");
+    return 0;
+}
+
 static int check_counts(const struct cache *cache, struct error *err)
 {
     struct cache_counts real = {0};
@@ -303,6 +331,7 @@ static int check_counts(const struct cache *cache, struct error *err)
         if (pod == NULL)
             continue;
         real.pods++;
+        real.tentative += pod->state == BOOKING_TENTATIVE;
         real.booked += pod->state == BOOKING_BOOKED;
         real.bound += pod->state == BOOKING_BOUND;
         real.inconsistent_pods += pod->node != NODE_NONE && pod->trust == CHARGE_INCONSISTENT;
@@ -320,6 +349,8 @@ int cache_check(struct cache *cache, struct error *err)
 {
     pthread_mutex_lock(&cache->mutex);
     int rc = check_counts(cache, err);
+    if (rc == 0)
+        rc = check_lists(cache, err);
     for (uint32_t i = 0; rc == 0 && i < cache->node_slots; i++) {
         if (cache->nodes[i].name.data != NULL)
             rc = check_node(cache, &cache->nodes[i], err);

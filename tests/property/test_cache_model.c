@@ -51,6 +51,8 @@ struct model_pod {
     int node; /* -1: no place */
     enum booking_state state;
     bool confirmed;
+    bool in_flight;
+    int64_t until; /* BOOKING_TENTATIVE */
     int share_count;
     struct share shares[8];
 };
@@ -60,6 +62,7 @@ static struct model_pod pods[PODS];
 static struct cache *cache;
 static const struct pod_policy no_policy;
 static struct rng rng;
+static int64_t now; /* moves with the operations */
 
 static struct str node_name(int n)
 {
@@ -457,6 +460,14 @@ static int random_shares(const struct model_pod *pod, int n, struct share *share
     return count;
 }
 
+static void model_unplace(struct model_pod *pod)
+{
+    pod->state = BOOKING_NONE;
+    pod->node = -1;
+    pod->share_count = 0;
+    pod->confirmed = false;
+}
+
 static int op_pod_bound(void)
 {
     int p = below(PODS), n = below(NODES);
@@ -478,6 +489,7 @@ static int op_pod_bound(void)
     }
     pod->node = n;
     pod->state = BOOKING_BOUND;
+    pod->in_flight = false;
     pod->share_count = count;
     memcpy(pod->shares, shares, sizeof *shares * (size_t)count);
     send(p, &facts);
@@ -495,20 +507,113 @@ static int op_pod_gone(void)
     return touched;
 }
 
+/* How many tentative bookings are past their time. */
+static uint32_t model_expire(void)
+{
+    uint32_t count = 0;
+    for (int p = 0; p < PODS; p++) {
+        if (!pods[p].known || pods[p].state != BOOKING_TENTATIVE || pods[p].until > now)
+            continue;
+        model_unplace(&pods[p]);
+        count++;
+    }
+    return count;
+}
+
 static int op_scan(void)
 {
     int p = below(PODS);
     struct model_pod *pod = &pods[p];
-    if (!pod->known || pod->invalid || pod->node >= 0)
+    if (!pod->known || pod->invalid || pod->state >= BOOKING_BOOKED)
         return -1;
     struct str candidates[NODES];
     enum reason reasons[NODES];
+    int64_t scores[NODES];
+    struct ranking ranking = {.policy = &node_policy_binpack, .now_ns = now, .scores = scores};
     for (int n = 0; n < NODES; n++)
         candidates[n] = node_name(n);
-    cache_scan(cache, pod_uid(p), &pod->request, candidates, NODES, reasons);
-    for (int n = 0; n < NODES; n++)
+    int touched = pod->node;
+    uint32_t expired = model_expire();
+    model_unplace(pod);
+    pod->in_flight = false;
+    cache_rank(cache, pod_uid(p), &pod->request, candidates, NODES, reasons, &ranking);
+    for (int n = 0; n < NODES; n++) {
         assert_int_equal(reasons[n] == REASON_FITS, model_fits(n, &pod->request));
+        assert_true(reasons[n] == REASON_FITS ? scores[n] >= 0 : scores[n] == 0);
+    }
+    assert_int_equal(ranking.ret_expired, expired);
+    return touched;
+}
+
+static int op_expire(void)
+{
+    int first = -1;
+    for (int p = 0; p < PODS; p++)
+        if (pods[p].known && pods[p].state == BOOKING_TENTATIVE)
+            first = pods[p].node;
+    assert_int_equal(cache_expire(cache, now), model_expire());
+    return first;
+}
+
+static int op_await(void)
+{
+    int p = below(PODS);
+    bool others = false;
+    for (int i = 0; i < PODS; i++) {
+        others |= i != p && pods[i].in_flight;
+        pods[i].in_flight = false;
+    }
+    assert_int_equal(cache_await(cache, pod_uid(p), 1), others ? AWAITED_TIMEOUT : AWAITED_NONE);
     return -1;
+}
+
+/* The cache chose these cards on a node where the model says that the pod fits. */
+static void take_choice(int p, int n, const struct share *shares, uint32_t count)
+{
+    struct model_pod *pod = &pods[p];
+    assert_true(count <= 8);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct model_card *card = find_card(&nodes[n], shares[i].kind, shares[i].minor);
+        assert_non_null(card);
+        assert_true(card_fits(n, card, &pod->request.of[shares[i].kind]));
+        if (i > 0)
+            assert_true(shares[i - 1].kind < shares[i].kind ||
+                        shares[i - 1].minor < shares[i].minor);
+        pod->shares[i] = shares[i];
+    }
+    pod->share_count = (int)count;
+    pod->node = n;
+    pod->confirmed = false;
+}
+
+/* Filter named one node, or several. */
+static int op_passed(void)
+{
+    int p = below(PODS), n = below(NODES);
+    struct model_pod *pod = &pods[p];
+    bool alone = below(3) != 0, fits = alone && model_fits(n, &pod->request);
+    int64_t until = now + 50;
+    enum passed passed = cache_passed(cache, pod_uid(p), alone ? node_name(n) : STR(""),
+                                      &device_policy_spread, until);
+    if (!pod->known || pod->invalid || pod->state != BOOKING_NONE) {
+        assert_int_equal(passed, PASSED_UNKNOWN);
+        return -1;
+    }
+    assert_int_equal(passed, fits ? PASSED_HELD : PASSED_IN_FLIGHT);
+    pod->in_flight = !fits;
+    if (!fits)
+        return -1;
+    struct arena mem;
+    struct pod_view view;
+    struct pod_id id = {STR("ns"), STR("pod"), pod_uid(p)};
+    arena_init(&mem, 0);
+    assert_int_equal(cache_pod_find(cache, &id, &mem, &view), POD_KNOWN);
+    assert_int_equal(view.state, BOOKING_TENTATIVE);
+    take_choice(p, n, view.charge.shares, view.charge.count);
+    arena_done(&mem);
+    pod->state = BOOKING_TENTATIVE;
+    pod->until = until;
+    return n;
 }
 
 static int op_book(void)
@@ -525,6 +630,12 @@ static int op_book(void)
         assert_int_equal(result, BOOK_UNKNOWN_POD);
         return -1;
     }
+    pod->in_flight = false;
+    int held = -1;
+    if (pod->state == BOOKING_TENTATIVE) {
+        held = pod->node;
+        model_unplace(pod);
+    }
     if (pod->state == BOOKING_BOOKED && !pod->confirmed) {
         assert_int_equal(result, BOOK_IN_PROGRESS);
         return -1;
@@ -540,24 +651,16 @@ static int op_book(void)
     if (!model_fits(n, &pod->request)) {
         assert_int_equal(result, BOOK_NO_FIT);
         assert_int_not_equal(reason, REASON_FITS);
-        return -1;
+        return held;
     }
     assert_int_equal(result, BOOK_OK);
-    assert_true(placement.count <= 8);
-    for (uint32_t i = 0; i < placement.count; i++) {
-        const struct share *share = &placement.cards[i].share;
-        const struct model_card *card = find_card(&nodes[n], share->kind, share->minor);
-        assert_non_null(card);
-        assert_true(card_fits(n, card, &pod->request.of[share->kind]));
-        if (i > 0)
-            assert_true(placement.cards[i - 1].share.kind < share->kind ||
-                        placement.cards[i - 1].share.minor < share->minor);
-        pod->shares[i] = *share;
-    }
-    pod->share_count = (int)placement.count;
-    pod->node = n;
+    struct share chosen[CARDS_PER_POD_MAX];
+    for (uint32_t i = 0; i < placement.count; i++)
+        chosen[i] = placement.cards[i].share;
+    take_choice(p, n, chosen, placement.count);
     pod->state = BOOKING_BOOKED;
-    pod->confirmed = false;
+    if (held >= 0)
+        compare_node(held);
     struct share charges[8];
     assert_int_equal(model_charge(pod, charges), CHARGE_TRUSTED);
     /* No decision of ours takes a card below zero. */
@@ -598,6 +701,7 @@ static int op_outcome(void)
 static int operate(void)
 {
     int choice = below(100);
+    now++;
     if (choice < 6)
         return op_node();
     if (choice < 12)
@@ -610,6 +714,12 @@ static int operate(void)
         return op_pod_gone();
     if (choice < 60)
         return op_scan();
+    if (choice < 62)
+        return op_await();
+    if (choice < 64)
+        return op_expire();
+    if (choice < 74)
+        return op_passed();
     if (choice < 90)
         return op_book();
     return op_outcome();

@@ -138,7 +138,7 @@ static void add_uneven_node(void)
     there.annotation = ANNOTATION_READ;
     there.shares = &share;
     there.share_count = 1;
-    sched_node_changed(&sched, STR("two"));
+    sched_node_changed(&sched, &(struct node_facts){.name = STR("two")});
     assert_int_equal(sched_device_changed(&sched, STR("two"), &inventory), 0);
     assert_int_equal(sched_pod_changed(&sched, &there), 0);
 }

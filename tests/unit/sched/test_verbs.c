@@ -229,6 +229,159 @@ static void test_filter_of_an_invalid_policy(void **state)
     assert_int_equal(answer.fit_count, 4);
 }
 
+/* Four nodes alike but for what is on them. */
+static const struct str alike[] = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}};
+
+static struct candidates_call call_alike(const struct container *container)
+{
+    struct candidates_call call = call_for(container);
+    for (int i = 0; i < 4; i++) {
+        sched_node_changed(&sched, &(struct node_facts){.name = alike[i]});
+        add_devices((const char[]){alike[i].data[0], '\0'}, 2, 16 * GI);
+    }
+    call.nodes = alike;
+    return call;
+}
+
+/* The index of the only node that filter names; -1 if it names another number. */
+static int only_node(const struct candidates_call *call)
+{
+    struct filter_answer answer;
+    struct error err = {0};
+    int only = -1;
+    assert_int_equal(sched_filter(&sched, call, &mem, &answer, &err), 0);
+    for (int i = 0; i < 4; i++)
+        if (answer.reasons[i] == REASON_FITS)
+            only = i;
+    return answer.fit_count == 1 ? only : -1;
+}
+
+static void occupy(const char *node)
+{
+    static struct container half;
+    half = container(RESOURCE_GPU, 50);
+    static const struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct pod pod = {.id = {STR("ns"), str_from(node), str_from(node)},
+                      .node_name = str_from(node),
+                      .containers = &half,
+                      .container_count = 1,
+                      .annotation = ANNOTATION_READ,
+                      .shares = &share,
+                      .share_count = 1};
+    assert_int_equal(sched_pod_changed(&sched, &pod), 0);
+}
+
+static void test_filter_returns_the_best(void **state)
+{
+    (void)state;
+    struct container tenth = container(RESOURCE_GPU, 10);
+    struct candidates_call call = call_alike(&tenth);
+    struct filter_answer answer;
+    struct error err = {0};
+    occupy("c");
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 4);
+    atomic_store(&sched.max_candidates, 3);
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 3);
+    assert_int_equal(answer.reasons[2], REASON_LEFT_OUT); /* spread: the fullest */
+    atomic_store(&sched.max_candidates, 1);
+    call.pod.policy_words.node = STR("binpack");
+    assert_int_equal(only_node(&call), 2);
+}
+
+static void test_filter_with_require(void **state)
+{
+    (void)state;
+    struct container tenth = container(RESOURCE_GPU, 10);
+    struct candidates_call call = call_alike(&tenth);
+    struct filter_answer answer;
+    struct error err = {0};
+    occupy("b");
+    call.pod.policy_words.strength = STR("require");
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 3); /* equally empty: kube-scheduler's choice */
+    assert_int_equal(answer.reasons[1], REASON_LEFT_OUT);
+    call.pod.policy_words.node = STR("binpack");
+    assert_int_equal(only_node(&call), 1);
+    call.pod.policy_words.strength = STR("prefer");
+    atomic_store(&sched.node_strength, STRENGTH_REQUIRE);
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 4); /* its own word counts */
+    call.pod.policy_words.strength = (struct str){0};
+    assert_int_equal(only_node(&call), 1);
+}
+
+static void test_require_passes_over_the_node_that_was_no_good(void **state)
+{
+    (void)state;
+    struct container tenth = container(RESOURCE_GPU, 10);
+    struct candidates_call call = call_alike(&tenth);
+    occupy("b");
+    call.pod.policy_words.strength = STR("require");
+    call.pod.policy_words.node = STR("binpack");
+    assert_int_equal(sched_pod_changed(&sched, &call.pod), 0);
+    assert_int_equal(only_node(&call), 1);
+    int second = only_node(&call);
+    assert_true(second >= 0 && second != 1);
+    assert_int_equal(only_node(&call), 1);
+    /* Alone it is better than none. */
+    call.nodes = &alike[1];
+    call.node_count = 1;
+    struct filter_answer answer;
+    struct error err = {0};
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 1);
+}
+
+static void test_filter_holds_what_it_named_alone(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50), whole = container(RESOURCE_NVIDIA_GPU, 1);
+    struct candidates_call first = call_for(&whole), second = call_for(&half);
+    struct filter_answer answer;
+    struct error err = {0};
+    atomic_store(&sched.tentative, true);
+    first.node_count = second.node_count = 1; /* "small" has one card */
+    second.pod.id.uid = STR("second");
+    assert_int_equal(sched_filter(&sched, &first, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 1);
+    assert_int_equal(metrics_get(METRIC_TENTATIVE, 0), 0); /* not known as pending */
+    assert_int_equal(sched_pod_changed(&sched, &first.pod), 0);
+    assert_int_equal(sched_filter(&sched, &first, &mem, &answer, &err), 0);
+    assert_int_equal(metrics_get(METRIC_TENTATIVE, 0), 1);
+    assert_int_equal(sched_filter(&sched, &second, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 0);
+    sched_pod_gone(&sched, STR("u"));
+    assert_int_equal(sched_filter(&sched, &second, &mem, &answer, &err), 0);
+    assert_int_equal(answer.fit_count, 1);
+}
+
+static void test_filter_waits_for_the_one_before(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct candidates_call first = call_for(&half), second = call_for(&half);
+    struct filter_answer answer;
+    struct error err = {0};
+    atomic_store(&sched.in_flight_wait_ns, 1000000);
+    second.pod.id.uid = STR("second");
+    assert_int_equal(sched_pod_changed(&sched, &first.pod), 0);
+    assert_int_equal(sched_filter(&sched, &first, &mem, &answer, &err), 0);
+    assert_int_equal(sched_filter(&sched, &first, &mem, &answer, &err), 0);
+    assert_int_equal(metrics_get(METRIC_FILTER_WAITS, WAIT_TIMEOUT), 0);
+    assert_int_equal(sched_filter(&sched, &second, &mem, &answer, &err), 0);
+    assert_int_equal(metrics_get(METRIC_FILTER_WAITS, WAIT_TIMEOUT), 1);
+    assert_int_equal(sched_filter(&sched, &second, &mem, &answer, &err), 0);
+    assert_int_equal(metrics_get(METRIC_FILTER_WAITS, WAIT_TIMEOUT), 1);
+    /* A pod that fits nowhere is nobody to wait for. */
+    first.node_count = 0;
+    assert_int_equal(sched_filter(&sched, &first, &mem, &answer, &err), 0);
+    assert_int_equal(sched_filter(&sched, &second, &mem, &answer, &err), 0);
+    assert_int_equal(metrics_get(METRIC_FILTER_WAITS, WAIT_TIMEOUT), 1);
+    assert_int_equal(metrics_get(METRIC_FILTER_WAITS, WAIT_ARRIVED), 0);
+}
+
 static void test_preempt_keeps_what_helps(void **state)
 {
     (void)state;
@@ -339,6 +492,11 @@ int main(void)
         CASE(test_prioritize_uses_the_whole_range),
         CASE(test_a_pod_names_its_own_policy),
         CASE(test_filter_of_an_invalid_policy),
+        CASE(test_filter_returns_the_best),
+        CASE(test_filter_with_require),
+        CASE(test_require_passes_over_the_node_that_was_no_good),
+        CASE(test_filter_holds_what_it_named_alone),
+        CASE(test_filter_waits_for_the_one_before),
         CASE(test_preempt_keeps_what_helps),
         CASE(test_drift_is_told_apart),
         CASE(test_not_synced),

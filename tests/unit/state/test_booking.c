@@ -24,6 +24,11 @@ static void test_every_pair(void **state)
                 assert_true(held && !holds);
             else
                 assert_int_equal(held, holds);
+            /* Only what was promised to nobody comes from filter, and only that lapses. */
+            if (step.next == BOOKING_TENTATIVE)
+                assert_true(s == BOOKING_TENTATIVE || e == BOOKING_HOLD);
+            if (e == BOOKING_LAPSE)
+                assert_int_equal(step.next, s == BOOKING_TENTATIVE ? BOOKING_NONE : s);
             if (step.action == BOOKING_MOVE)
                 assert_true(held);
             if (step.action == BOOKING_REFUSE)
@@ -61,10 +66,26 @@ static void test_our_own_calls(void **state)
     assert_int_equal(booking_next(BOOKING_BOOKED, BOOKING_CONFIRM).next, BOOKING_BOOKED);
 }
 
+static void test_tentative(void **state)
+{
+    (void)state;
+    assert_int_equal(booking_next(BOOKING_NONE, BOOKING_HOLD).next, BOOKING_TENTATIVE);
+    assert_int_equal(booking_next(BOOKING_TENTATIVE, BOOKING_BOOK).next, BOOKING_BOOKED);
+    assert_int_equal(booking_next(BOOKING_TENTATIVE, BOOKING_BOOK).action, BOOKING_MOVE);
+    assert_int_equal(booking_next(BOOKING_TENTATIVE, BOOKING_GONE).action, BOOKING_RELEASE);
+    assert_int_equal(booking_next(BOOKING_TENTATIVE, BOOKING_FORGET).next, BOOKING_TENTATIVE);
+    assert_int_equal(booking_next(BOOKING_TENTATIVE, BOOKING_SEEN_PENDING).next, BOOKING_TENTATIVE);
+    assert_false(booking_next(BOOKING_TENTATIVE, BOOKING_SEEN_ELSEWHERE).odd);
+    /* A filter takes nothing from a pod that is placed. */
+    assert_int_equal(booking_next(BOOKING_BOOKED, BOOKING_HOLD).action, BOOKING_KEEP);
+    assert_int_equal(booking_next(BOOKING_BOUND, BOOKING_HOLD).action, BOOKING_KEEP);
+}
+
 static void test_names(void **state)
 {
     (void)state;
     assert_string_equal(booking_state_name(BOOKING_NONE), "none");
+    assert_string_equal(booking_state_name(BOOKING_TENTATIVE), "tentative");
     assert_string_equal(booking_state_name(BOOKING_BOOKED), "booked");
     assert_string_equal(booking_state_name(BOOKING_BOUND), "bound");
 }
@@ -75,6 +96,7 @@ int main(void)
         cmocka_unit_test(test_every_pair),
         cmocka_unit_test(test_what_each_event_leads_to),
         cmocka_unit_test(test_our_own_calls),
+        cmocka_unit_test(test_tentative),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
