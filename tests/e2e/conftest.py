@@ -7,7 +7,7 @@ import pytest
 
 from stage import parts, scheduler
 from stage.cluster import Cluster
-from stage.extender import Extender
+from stage.extender import SHORT_TIMES, Extender
 from stage.plane import ControlPlane
 
 _processes = pytest.StashKey()
@@ -78,16 +78,16 @@ def start_controllers(plane, launch):
 
 @pytest.fixture
 def start_extender(plane, cluster, tmp_path):
-    """start_extender(manifests=None, config="", flags=()): our daemon. It must live until the story
-    ends, unless the story ends it, and end well."""
+    """start_extender(manifests=None, config="", flags=(), certs=None, ready=True): our daemon. It
+    must live until the story ends, unless the story ends it, and end well."""
     started = []
 
-    def begin(manifests=None, config="", flags=()):
+    def begin(manifests=None, config="", flags=(), certs=None, ready=True):
         name = f"extender{len(started) or ''}"
-        extender = Extender(tmp_path, manifests, config, flags, name)
+        extender = Extender(tmp_path, manifests, config, flags, name, certs)
         plane.processes.append(extender)
         started.append(extender)
-        return extender.start()
+        return extender.start(ready)
 
     yield begin
     crashed = [extender for extender in started if not extender.alive() and not extender.ended]
@@ -95,6 +95,17 @@ def start_extender(plane, cluster, tmp_path):
     assert not crashed, [extender.tail(40) for extender in crashed]
     assert all(status == 0 for status, extender in zip(statuses, started) if not extender.ended), \
         statuses
+
+
+@pytest.fixture
+def follow(plane, cluster, start_extender):
+    """follow(config="", **more): our daemon on the real API server, with short times."""
+    def begin(config="", **more):
+        kubeconfig = plane.certificate_kubeconfig("deviceshare", "system:masters",
+                                                  cluster.namespace)
+        return start_extender(config=SHORT_TIMES + config, flags=["--kubeconfig", kubeconfig],
+                              **more)
+    return begin
 
 
 @pytest.fixture(params=scheduler.FORMS)

@@ -10,5 +10,6 @@
   objects     manifests
   cluster     what a story does: create nodes and pods, play the kubelet, wait, read events
   extender    our daemon
+  caller      calls of its verbs
   checker     judges the end state from nothing but what the API server holds
 """

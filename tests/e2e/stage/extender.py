@@ -10,35 +10,64 @@ from .process import PATIENCE, Process, free_port, wait_until
 _HEADER = """apiVersion: config.deviceshare.io/v1alpha1
 kind: DeviceShareExtenderConfiguration
 """
+# Shorter than in a cluster, so that a story does not wait; the rules between them hold.
+SHORT_TIMES = """bind:
+  timeout: 1s
+  delivery: 500ms
+leaderElection:
+  leaseDuration: 4s
+  renewDeadline: 3s
+  retryPeriod: 500ms
+"""
 # Loopback has no proxy, whatever the environment says.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+_HTTPS = """server:
+  tls:
+    certFile: {certs}/server.crt
+    keyFile: {certs}/server.key
+    clientCAFile: {certs}/ca.crt
+    allowedClients: [deviceshare-scheduler]
+health:
+  port: {health}
+"""
 
 
 class Extender(Process):
     """deviceshare-extender on a free port, with its configuration and log in a folder.
 
     With manifests (text) it has an embedded cluster; else `flags` or `config` say where its API
-    server is."""
+    server is. With `certs`, a folder that make-certs.sh made, the verbs are served over HTTPS to the
+    client that it names, and probes on a port of their own."""
 
-    def __init__(self, directory, manifests=None, config="", flags=(), name="extender"):
+    def __init__(self, directory, manifests=None, config="", flags=(), name="extender", certs=None):
         directory.mkdir(parents=True, exist_ok=True)
+        # Fixed, so that kube-scheduler finds it again after a restart.
+        self.port = self.health_port = free_port()
+        self.scheme = "https" if certs else "http"
+        if certs:
+            self.health_port = free_port()
+            config += _HTTPS.format(certs=certs, health=self.health_port)
         self.config_path = directory / f"{name}.yaml"
         self.config_path.write_text(_HEADER + config)
         if manifests is not None:
             path = directory / f"{name}-cluster.yaml"
             path.write_text(manifests)
             flags = ["--embedded-manifests", path, *flags]
-        # Fixed, so that kube-scheduler finds it again after a restart.
-        self.port = free_port()
         # Whether a story itself has ended it.
         self.ended = False
         super().__init__(name, [BUILD / "deviceshare-extender", "--config", self.config_path,
                                 "--port", self.port, *flags], directory / f"{name}.log")
 
-    def start(self):
+    def start(self, ready=True):
+        """Wait until it is ready, or else only until it answers."""
         super().start()
         self.ended = False
-        wait_until(self._ready, "the extender is ready")
+        if ready:
+            wait_until(self._ready, "the extender is ready")
+        else:
+            wait_until(self.readyz, "the extender answers")
         return self
 
     def end(self):
@@ -57,18 +86,46 @@ class Extender(Process):
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        """For kube-scheduler."""
+        return f"{self.scheme}://127.0.0.1:{self.port}"
+
+    @property
+    def plain_url(self):
+        """For probes and metrics; without HTTPS the same."""
+        return f"http://127.0.0.1:{self.health_port}"
 
     def get(self, path):
         """The body of a 200 answer as text; None for any other status."""
         try:
-            with _opener.open(self.url + path, timeout=PATIENCE) as answer:
+            with _opener.open(self.plain_url + path, timeout=PATIENCE) as answer:
                 return answer.read().decode()
         except urllib.error.HTTPError:
             return None
 
+    def readyz(self):
+        """What a probe is told, whatever the status."""
+        try:
+            with _opener.open(self.plain_url + "/readyz", timeout=PATIENCE) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.read().decode()
+
+    def metric(self, name):
+        """The sum of all series of this name."""
+        lines = [line.rsplit(" ", 1) for line in self.get("/metrics").splitlines()]
+        return sum(float(value) for series, value in lines if series.split("{")[0] == name)
+
     def cache(self):
         return json.loads(self.get("/debug/cache"))
+
+    def node(self, name):
+        """What it knows of a node; None if nothing."""
+        return next((node for node in self.cache()["nodes"] if node["name"] == name), None)
+
+    def card(self, name, minor, kind="gpu"):
+        """What it knows of a card; None if nothing."""
+        cards = (self.node(name) or {"cards": []})["cards"]
+        return next((card for card in cards if (card["type"], card["minor"]) == (kind, minor)), None)
 
     def _change(self, method, path, body=None):
         request = urllib.request.Request(self.url + path, body, method=method)

@@ -21,6 +21,17 @@ def shipped(form, kubeconfig, url):
     return _set(text, "urlPrefix", url)
 
 
+def over_https(text, **files):
+    """The shipped keys of HTTPS, which are comments there, taken into use; `files` are those of
+    tlsConfig that lie elsewhere here, or its serverName."""
+    changed, count = re.subn(r"^  # ((enableHTTPS|tlsConfig|  [a-z]+(Name|File)):.*)$", r"  \1", text,
+                             flags=re.M)
+    assert count == 6, f"{count} keys of HTTPS are comments in the shipped configuration"
+    for key, value in files.items():
+        changed = _set(changed, key, value)
+    return changed
+
+
 def without_bind(text):
     """kube-scheduler's own binder binds; the extender only filters and scores."""
     changed, count = re.subn(r"^  bindVerb: .*\n", "", text, flags=re.M)
