@@ -32,7 +32,7 @@
       "Filter calls whose pod differs from the stored API object.", "", "")                        \
     X(METRIC_DRIFT, "deviceshare_allocation_drift_total",                                          \
       "Pods whose allocation is not what was booked, by kind.", "kind",                            \
-      "edited|moved|unbound|inconsistent|incomplete|unreadable|missing")                                      \
+      "edited|moved|unbound|inconsistent|incomplete|unreadable|missing|doubled")                   \
     X(METRIC_BAD_OBJECTS, "deviceshare_bad_objects_total",                                         \
       "API objects that could not be read, by kind.", "kind", "node|device|pod")                   \
     X(METRIC_FILTER_WAITS, "deviceshare_filter_waits_total",                                       \
@@ -74,6 +74,7 @@ enum metric_drift {
     DRIFT_INCOMPLETE,   /* annotation names fewer cards than the request needs */
     DRIFT_UNREADABLE,   /* annotation is not readable */
     DRIFT_MISSING,      /* a placed device pod without annotation */
+    DRIFT_DOUBLED,      /* a card of which others had already too much */
 };
 enum metric_object { OBJECT_NODE, OBJECT_DEVICE, OBJECT_POD };
 

@@ -68,7 +68,8 @@ struct share {
  * rows of a node are contiguous, grouped by kind in enum order, minors ascending inside a kind.
  * `has` tells which dimensions the card can give now: 0 for a card that must not be chosen
  * (unhealthy, not listed any more, nothing to give). `used` may exceed `total` when a card shrank
- * under its pods. Invariant: free_* = has ? max(total - used, 0) : 0, kept by cards_refresh().
+ * under its pods, or was given twice. Invariant: free_* = has ? max(total - used, 0) : 0, kept by
+ * cards_refresh().
  */
 struct card_columns {
     int32_t *minor;
@@ -109,6 +110,9 @@ uint32_t cards_begin(const struct cards *cards, enum device_kind kind);
 
 /* Row of the card with this minor, or UINT32_MAX. */
 uint32_t cards_find(const struct cards *cards, enum device_kind kind, int32_t minor);
+
+/* Has the card in `row` given more of a dimension than it has? Never so of one that has nothing now. */
+bool cards_overdrawn(const struct card_columns *columns, uint32_t row);
 
 /* Recompute the free_* and has columns of `row` from total, used and registered. */
 void cards_refresh(struct card_columns *columns, uint32_t row);

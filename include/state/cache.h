@@ -71,6 +71,7 @@ struct pod_event_result {
     enum booking_state state; /* after the event */
     enum charge_trust trust;  /* valid while bound */
     bool taken;               /* its annotation was read for the first time by this event */
+    bool doubled;             /* what was taken is more than its card had left beside others */
     bool odd;                 /* the step was legal but unexpected */
     bool moved;               /* bound elsewhere than booked */
     bool drifted;             /* annotation now differs from the one taken: not applied; once an edit */

@@ -78,6 +78,16 @@ static int64_t left_over(int64_t total, int64_t used)
     return total > used ? total - used : 0;
 }
 
+bool cards_overdrawn(const struct card_columns *columns, uint32_t row)
+{
+    bool over = false;
+    for (enum dimension dim = 0; dim < DIM_MAX; dim++) {
+        int64_t total = amount_get(&columns->total[row], dim);
+        over |= total > 0 && amount_get(&columns->used[row], dim) > total;
+    }
+    return over && columns->registered[row];
+}
+
 void cards_refresh(struct card_columns *columns, uint32_t row)
 {
     const struct amount *total = &columns->total[row];

@@ -22,6 +22,7 @@ static const struct {
                           "its cards are unknown until the pod ends"},
     [DRIFT_MISSING] = {"Device pod without allocation annotation",
                        "its cards are unknown until the pod ends"},
+    [DRIFT_DOUBLED] = {"Card given twice", "it gives no more of that until enough of its pods end"},
 };
 
 static void drift(const struct pod *pod, enum metric_drift kind)
@@ -43,6 +44,8 @@ static void report(const struct pod *pod, const struct pod_event_result *result)
         drift(pod, DRIFT_EDITED);
     if (!result->taken || result->state != BOOKING_BOUND)
         return;
+    if (result->doubled)
+        drift(pod, DRIFT_DOUBLED);
     if (pod->annotation == ANNOTATION_UNREADABLE)
         drift(pod, DRIFT_UNREADABLE);
     else if (pod->annotation == ANNOTATION_ABSENT)

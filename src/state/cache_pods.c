@@ -180,6 +180,18 @@ static int apply_step(struct cache *cache, struct pod_record *record, const stru
     return 0;
 }
 
+/* Is one of the pod's cards overdrawn, and not by this pod alone? */
+static bool is_doubled(const struct cache *cache, const struct pod_record *record)
+{
+    struct cards cards = cache_cards_locked(cache, &cache->nodes[record->node]);
+    for (uint32_t i = 0; i < record->share_count; i++) {
+        uint32_t row = cards_find(&cards, record->charges[i].kind, record->charges[i].minor);
+        if (row != UINT32_MAX && cards.at->pods[row] > 1 && cards_overdrawn(cards.at, row))
+            return true;
+    }
+    return false;
+}
+
 static int pod_seen(struct cache *cache, struct pod_record *record, const struct pod *pod,
                     struct pod_event_result *ret)
 {
@@ -192,10 +204,12 @@ static int pod_seen(struct cache *cache, struct pod_record *record, const struct
     int rc = apply_step(cache, record, pod, step);
     if (rc < 0)
         return rc;
+    bool taken = step.action == BOOKING_CHARGE || step.action == BOOKING_MOVE;
     *ret = (struct pod_event_result){
         .state = record->state,
         .trust = record->trust,
-        .taken = step.action == BOOKING_CHARGE || step.action == BOOKING_MOVE,
+        .taken = taken,
+        .doubled = taken && is_doubled(cache, record),
         .odd = step.odd,
         .moved = moved,
         .drifted = drifted && !record->drifted,

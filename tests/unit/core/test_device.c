@@ -82,8 +82,10 @@ static void test_has_and_free(void **state)
     assert_int_equal(node.total_bytes[row], 80 * GIB);
 
     /* it shrinks below what is used: nothing is free, the booking stays */
+    assert_false(cards_overdrawn(&node.columns, row));
     node.total[row] = (struct amount){20, 100, 10 * GIB};
     cards_refresh(&node.columns, row);
+    assert_true(cards_overdrawn(&node.columns, row));
     assert_int_equal(node.free_percent[row], 0);
     assert_int_equal(node.free_ratio[row], 80);
     assert_int_equal(node.free_bytes[row], 0);
@@ -93,6 +95,7 @@ static void test_has_and_free(void **state)
     node.registered[row] = false;
     cards_refresh(&node.columns, row);
     assert_int_equal(node.has[row], 0);
+    assert_false(cards_overdrawn(&node.columns, row));
     assert_int_equal(node.free_ratio[row], 0);
     assert_int_equal(node.total_bytes[row], 0);
 

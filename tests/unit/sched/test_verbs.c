@@ -436,6 +436,39 @@ static void test_drift_is_told_apart(void **state)
     assert_int_equal(metrics_get(METRIC_DRIFT, DRIFT_INCOMPLETE), 1);
 }
 
+/* Two writers gave one card away: it is counted once, with the pod that came second, and the card
+ * gives nothing of what it has given too much of. */
+static void test_a_card_given_twice_is_found_and_closed(void **state)
+{
+    (void)state;
+    struct container asks = container(RESOURCE_GPU_CORE, 60);
+    asks.requests.amount[RESOURCE_GPU_MEMORY_RATIO] = 75;
+    struct share share = {DEVICE_GPU, 0, {60, 75, 12 * GI}};
+    struct pod pod = {.id = {STR("ns"), STR("first"), STR("first")},
+                      .node_name = STR("small"),
+                      .containers = &asks,
+                      .container_count = 1,
+                      .annotation = ANNOTATION_READ,
+                      .shares = &share,
+                      .share_count = 1};
+    assert_int_equal(sched_pod_changed(&sched, &pod), 0);
+    assert_int_equal(metrics_get(METRIC_DRIFT, DRIFT_DOUBLED), 0);
+    pod.id = (struct pod_id){STR("ns"), STR("late"), STR("late")};
+    assert_int_equal(sched_pod_changed(&sched, &pod), 0);
+    assert_int_equal(sched_pod_changed(&sched, &pod), 0);
+    assert_int_equal(metrics_get(METRIC_DRIFT, DRIFT_DOUBLED), 1);
+
+    struct container memory = container(RESOURCE_GPU_MEMORY_RATIO, 25);
+    struct candidates_call call = call_for(&memory);
+    struct filter_answer answer;
+    struct error err = {0};
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_not_equal(answer.reasons[0], REASON_FITS);
+    sched_pod_gone(&sched, STR("first"));
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.reasons[0], REASON_FITS);
+}
+
 static void test_not_synced(void **state)
 {
     (void)state;
@@ -499,6 +532,7 @@ int main(void)
         CASE(test_filter_waits_for_the_one_before),
         CASE(test_preempt_keeps_what_helps),
         CASE(test_drift_is_told_apart),
+        CASE(test_a_card_given_twice_is_found_and_closed),
         CASE(test_not_synced),
         CASE(test_memory_ends_in_filter),
     };
