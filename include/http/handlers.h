@@ -28,6 +28,9 @@ struct http_app {
     /* With a real cluster: are its lists complete and no right missing? If not, `out` says what is
      * waited for. NULL = sched's own word is enough. */
     bool (*cluster_ready)(void *self, char *out, size_t size);
+    /* Who leads and what the first binding waits for: a line of readyz that decides nothing, since a
+     * replica that stands by is ready. NULL = there is nothing to say. */
+    void (*cluster_leader)(void *self, char *out, size_t size);
     void *cluster;
     atomic_bool draining; /* readyz fails */
     atomic_bool debug_remote;

@@ -245,12 +245,18 @@ static bool link_ready(void *self, char *out, size_t size)
     return api_link_synced(self, out, size);
 }
 
+static void link_leader(void *self, char *out, size_t size)
+{
+    api_link_leader(self, out, size);
+}
+
 static int follow_cluster(struct extender *extender, struct error *err)
 {
     if (extender->cluster != NULL)
         return load_embedded(extender, err);
     int result = api_link_start(extender->link, &extender->sched, err);
     extender->app.cluster_ready = link_ready;
+    extender->app.cluster_leader = link_leader;
     extender->app.cluster = extender->link;
     return result;
 }

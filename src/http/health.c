@@ -73,6 +73,15 @@ static bool list_checks(const struct http_app *app, unsigned count, struct strbu
     return all;
 }
 
+static void tell_leader(const struct http_app *app, struct strbuf *out)
+{
+    char line[WHY_MAX] = "";
+    if (app->cluster_leader == NULL)
+        return;
+    app->cluster_leader(app->cluster, line, sizeof line);
+    strbuf_printf(out, "[ ]leader %s\n", line);
+}
+
 static void probe(const struct http_app *app, const struct http_request *request, unsigned count,
                   struct http_reply *reply)
 {
@@ -83,6 +92,8 @@ static void probe(const struct http_app *app, const struct http_request *request
         strbuf_puts(&reply->body, "ok");
         return;
     }
+    if (count == READY_CHECKS)
+        tell_leader(app, &reply->body);
     reply->status = healthy ? 200 : 503;
     struct str name = {request->path.data + 1, request->path.len - 1};
     strbuf_printf(&reply->body, "%.*s check %s\n", STR_ARG(name), healthy ? "passed" : "failed");

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -255,6 +256,24 @@ static void end_of_memory(void **state)
 
 /* ---- probes ---- */
 
+static void say_who_leads(void *self, char *out, size_t size)
+{
+    (void)self;
+    snprintf(out, size, "stands by; the Lease names other");
+}
+
+/* Whoever leads is told, and decides nothing: all replicas are ready. */
+static void readiness_names_the_leader(void **state)
+{
+    (void)state;
+    app.cluster_leader = say_who_leads;
+    expect("/readyz", "", "", 200, "ok");
+    expect("/readyz", "verbose", "", 200,
+           "[+]ping ok\n[+]synced ok\n[+]shutdown ok\n"
+           "[ ]leader stands by; the Lease names other\nreadyz check passed\n");
+    expect("/livez", "verbose", "", 200, "[+]ping ok\nlivez check passed\n");
+}
+
 static void probes(void **state)
 {
     (void)state;
@@ -393,6 +412,7 @@ int main(void)
         TEST(verbs_of_a_replica_that_does_not_lead),
         TEST(end_of_memory),
         TEST(probes),
+        TEST(readiness_names_the_leader),
         TEST(cache_view),
         TEST(cache_view_is_for_this_machine),
         TEST(views_at_the_end_of_memory),
