@@ -84,13 +84,15 @@ archives = $(foreach l,$(filter $(call closure,$1),$(LAYERS)),$(if $(src_$l),$(B
 pkgs     = $(sort $(foreach l,$(call closure,$1),$(pkgs_$l)))
 
 sources     := $(wildcard src/*/*.c tests/support/*.c tests/unit/*/test_*.c tests/property/test_*.c \
-	tests/conformance/*.c)
+	tests/conformance/*.c tests/e2e/stoppable/*.c)
 objects     := $(sources:%.c=$(B)/obj/%.o)
 PROGRAMS    := $(patsubst src/cmd/%.c,$(B)/%,$(wildcard src/cmd/deviceshare-*.c))
 UNIT        := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/*/test_*.c))
 PROPERTY    := $(patsubst %.c,$(B)/%,$(wildcard tests/property/test_*.c))
 CONFORMANCE := $(if $(wildcard tests/conformance/*.c),$(B)/tests/conformance)
 SUPPORT     := $(if $(wildcard tests/support/*.c),$(B)/tests/libsupport.a)
+# The daemon once more, for stories that stop it in the middle of a bind.
+STOPPABLE   := $(B)/tests/stoppable-extender
 # What the property tests and the conformance runner work on.
 domain      := base core state codec sched
 
@@ -130,7 +132,13 @@ $(PROPERTY): $(SUPPORT) $(call archives,$(domain))
 $(B)/tests/conformance: $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/conformance/*.c)) \
 	$(call archives,$(domain))
 
-$(PROGRAMS) $(UNIT) $(PROPERTY) $(CONFORMANCE):
+$(STOPPABLE): private PKGS = $(call pkgs,cmd)
+$(STOPPABLE): private ldflags += \
+	$(addprefix -Wl$(comma)--wrap=,cache_book fence_reason kube_client_send cache_confirm)
+$(STOPPABLE): $(B)/obj/src/cmd/deviceshare-extender.o $(B)/obj/tests/e2e/stoppable/stop_at.o \
+	$(call archives,cmd)
+
+$(PROGRAMS) $(UNIT) $(PROPERTY) $(CONFORMANCE) $(STOPPABLE):
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(code) $(ldflags) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
@@ -183,7 +191,7 @@ test-check test-unit test-property test-conformance test-integration: | deps ## 
 test-bare: | deps ## run README's commands in a minimal Debian root (needs root)
 	@tests/bare/run.sh
 
-e2e: all e2e-parts | deps ## play the stories on a real control plane (TEST=pattern, K8S_VERSION=)
+e2e: all $(STOPPABLE) e2e-parts | deps ## play the stories on a real control plane (TEST=pattern, K8S_VERSION=)
 	@DEVICESHARE_BUILD='$(B)' K8S_VERSION='$(K8S_VERSION)' PYTHONDONTWRITEBYTECODE=1 \
 		$(PYTHON) -m pytest -q -ra -p no:cacheprovider --durations=5 \
 		$(if $(TEST),-k '$(TEST)') tests/e2e </dev/null

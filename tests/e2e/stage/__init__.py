@@ -11,5 +11,7 @@
   cluster     what a story does: create nodes and pods, play the kubelet, wait, read events
   extender    our daemon
   caller      calls of its verbs
+  replica     our daemon as one of several, each in a Pod; what plays kubelet and kube-proxy for it
+  proxy       its way to the API server, on which a story holds, loses and cuts
   checker     judges the end state from nothing but what the API server holds
 """
