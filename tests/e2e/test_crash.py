@@ -134,9 +134,9 @@ def test_a_late_binding_past_the_bounds_is_found(cluster, daemon, late):
     wait_until(daemon.leads, "the successor binds")
     rival = cluster.create_pod("rival", percent(60))
     assert daemon.bind(rival, "n1") == ""
-    assert daemon.metric(doubled) == 0
+    assert daemon.series(doubled) == 0
     assert late.release() == 201
-    wait_until(lambda: daemon.metric(doubled) == 1, "it is counted")
+    wait_until(lambda: daemon.series(doubled) == 1, "it is counted")
     assert daemon.said("Card given twice") == 1
     third = cluster.create_pod("third", percent(10))
     assert "Insufficient" in daemon.bind(third, "n1")

@@ -109,7 +109,7 @@ class Trickle:
         check(self.cluster.api, pods=self.count)
 
 
-def ask_kept_alive(replica, verb, body):
+def ask_to_keep(replica, verb, body):
     """The answer over a connection that the client would keep, and whether the server closes it."""
     connection = http.client.HTTPConnection("127.0.0.1", replica.port, timeout=20)
     connection.request("POST", f"/{verb}", json.dumps(body), {"Content-Type": "application/json"})
@@ -130,12 +130,12 @@ def test_who_does_not_lead_does_not_decide(cluster, two):
     victims = {"Pod": stored, "NodeNameToVictims": None,
                "NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "x"}], "NumPDBViolations": 0}}}
     for verb, body in (("filter", candidates), ("bind", binds)):
-        answer, closes = ask_kept_alive(other, verb, body)
+        answer, closes = ask_to_keep(other, verb, body)
         assert "does not lead" in answer["Error"] and closes, answer
-    assert ask_kept_alive(other, "prioritize", candidates) == ([], True)
-    assert ask_kept_alive(other, "preempt", victims) == ({"NodeNameToMetaVictims": {}}, True)
+    assert ask_to_keep(other, "prioritize", candidates) == ([], True)
+    assert ask_to_keep(other, "preempt", victims) == ({"NodeNameToMetaVictims": {}}, True)
     assert other.get("/readyz") and "stands by; the Lease names" in other.standing()
-    answer, closes = ask_kept_alive(leader, "filter", candidates)
+    answer, closes = ask_to_keep(leader, "filter", candidates)
     assert sorted(answer["NodeNames"]) == ["n0", "n1"] and not closes
     assert not cluster.pod("asked")["spec"].get("nodeName")
 
@@ -212,7 +212,7 @@ def test_asleep_between_fence_and_send(cluster, sleeper):
     assert other.bind(rival, "n1") == ""
     leader.resume()
     cluster.wait_bound("first")
-    wait_until(lambda: other.metric(doubled) == 1, "it is counted")
+    wait_until(lambda: other.series(doubled) == 1, "it is counted")
     third = cluster.create_pod("third", percent(10))
     assert "Insufficient" in other.bind(third, "n1")
     for replica in (leader, other):

@@ -5,11 +5,11 @@ import json
 import re
 import socket
 import threading
-import urllib.request
 
 from .api import ApiError
+from .caller import Caller
 from .checker import quantity
-from .extender import Extender, _opener
+from .extender import Extender
 from .objects import ALLOCATED
 from .parts import BUILD
 from .process import NotYet, free_port, wait_until
@@ -69,22 +69,14 @@ class Replica(Extender):
 
     # ---- what it answers ----
 
-    def ask(self, verb, body):
-        """The decoded answer to a verb, and whether the connection closes with it."""
-        request = urllib.request.Request(f"{self.url}/{verb}", json.dumps(body).encode(),
-                                         {"Content-Type": "application/json"})
-        # urllib itself always asks for the connection to be closed; http.client does not.
-        return json.loads(_opener.open(request, timeout=20).read())
-
     def bind(self, pod, node):
         """As kube-scheduler would: the error, "" if the pod is bound."""
-        metadata = pod["metadata"]
-        return self.ask("bind", {"PodName": metadata["name"], "PodUID": metadata["uid"],
-                                 "PodNamespace": metadata["namespace"], "Node": node})["Error"]
+        return Caller(self.url).bind(pod, node)
 
-    def metric(self, name):
+    def series(self, name):
+        """The value of one series, labels and all."""
         match = re.search(rf"^{re.escape(name)} ([0-9.]+)$", self.get("/metrics"), re.M)
-        assert match, f"no metric {name}"
+        assert match, f"no series {name}"
         return float(match[1])
 
     def standing(self):
