@@ -21,7 +21,16 @@ def make_certs(folder):
 
 @pytest.fixture(scope="module")
 def certs(tmp_path_factory):
-    return make_certs(tmp_path_factory.mktemp("certs") / "ours")
+    """What the script makes, and a client of the same authority whom no configuration names."""
+    folder = make_certs(tmp_path_factory.mktemp("certs") / "ours")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-CA", folder / "ca.crt", "-CAkey", folder / "ca.key", "-nodes",
+         "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "2",
+         "-subj", "/CN=somebody-else", "-addext", "basicConstraints=critical,CA:FALSE",
+         "-addext", "extendedKeyUsage=clientAuth",
+         "-out", folder / "somebody.crt", "-keyout", folder / "somebody.key"],
+        check=True, capture_output=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +80,7 @@ def test_who_is_not_verified_binds_nothing(cluster, certs, others, start, wrong,
         "client's authority": {"certFile": others / "scheduler.crt",
                                "keyFile": others / "scheduler.key"},
         # Of the right authority, but not the one that the daemon's configuration names.
-        "client's name": {"certFile": certs / "server.crt", "keyFile": certs / "server.key"},
+        "client's name": {"certFile": certs / "somebody.crt", "keyFile": certs / "somebody.key"},
     }[wrong])
     cluster.create_pod("half", percent(50))
     cluster.create_pod("plain")
@@ -92,8 +101,8 @@ def test_a_bind_without_a_certificate(plane, cluster, certs, others, follow):
         "nobody": Caller(daemon.url, certs / "ca.crt"),
         "another authority's": Caller(daemon.url, certs / "ca.crt", others / "scheduler.crt",
                                       others / "scheduler.key"),
-        "another name": Caller(daemon.url, certs / "ca.crt", certs / "server.crt",
-                               certs / "server.key"),
+        "another name": Caller(daemon.url, certs / "ca.crt", certs / "somebody.crt",
+                               certs / "somebody.key"),
     }
     for who, caller in strangers.items():
         assert caller.post("bind", bind_body(pod, "n1"))[0] == 403, who
