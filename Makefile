@@ -161,7 +161,7 @@ FORCE:
 
 # ---- targets for people -------------------------------------------------------------------------
 .PHONY: FORCE all run tests test check conformance test-check test-unit test-property test-conformance \
-	test-integration test-bare e2e e2e-parts install uninstall clean help deps
+	test-integration test-bare e2e e2e-parts figures install uninstall clean help deps
 
 all: $(PROGRAMS) | deps ## build the programs (default)
 
@@ -195,6 +195,10 @@ e2e: all $(STOPPABLE) e2e-parts | deps ## play the stories on a real control pla
 	@DEVICESHARE_BUILD='$(B)' K8S_VERSION='$(K8S_VERSION)' PYTHONDONTWRITEBYTECODE=1 \
 		$(PYTHON) -m pytest -q -ra -p no:cacheprovider --durations=5 \
 		$(if $(TEST),-k '$(TEST)') tests/e2e </dev/null
+
+figures: all e2e-parts | deps ## measure on a real control plane, minutes (ARGS=, see docs/figures.md)
+	@DEVICESHARE_BUILD='$(B)' K8S_VERSION='$(K8S_VERSION)' PYTHONDONTWRITEBYTECODE=1 \
+		$(PYTHON) tests/bench/figures.py $(or $(ARGS),all)
 
 e2e-parts: | deps ## build etcd and Kubernetes for e2e, if they are not there (10 minutes, once)
 	@tests/e2e/parts/build.sh $(K8S_VERSION)

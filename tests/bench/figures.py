@@ -107,28 +107,33 @@ class BoundTimes(threading.Thread):
 
     def __init__(self, cluster):
         super().__init__(daemon=True)
-        self.seen, self.cluster = {}, cluster
-        path = f"/api/v1/namespaces/{cluster.namespace}/pods"
-        version = cluster.api.get(path)["metadata"]["resourceVersion"]
-        api = cluster.api
-        self.connection = http.client.HTTPSConnection("127.0.0.1", api.port, context=api.context)
-        self.connection.request("GET", f"{path}?watch=1&resourceVersion={version}"
-                                       "&fieldSelector=spec.nodeName!=")
-        self.answer = self.connection.getresponse()
+        self.seen, self.ended, self.api = {}, False, cluster.api
+        self.path = f"/api/v1/namespaces/{cluster.namespace}/pods"
+        self.version = cluster.api.get(self.path, limit=1)["metadata"]["resourceVersion"]
         self.start()
 
     def run(self):
-        name = re.compile(rb'"metadata":\{"name":"([^"]+)"')
-        while True:
+        # The API server ends a watch that does not keep up for a moment.
+        while not self.ended:
+            connection = http.client.HTTPSConnection("127.0.0.1", self.api.port, timeout=1,
+                                                     context=self.api.context)
             try:
-                line = self.answer.readline()
-            except (OSError, ValueError, AttributeError, http.client.HTTPException):
-                return
-            if not line:
-                return
-            found = name.search(line)
-            if found:
-                self.seen.setdefault(found[1].decode(), time.monotonic())
+                connection.request("GET", f"{self.path}?watch=1&resourceVersion={self.version}"
+                                          "&fieldSelector=spec.nodeName!=")
+                self.follow(connection.getresponse())
+            except (OSError, http.client.HTTPException):
+                pass
+            connection.close()
+
+    def follow(self, answer):
+        event = re.compile(rb'"metadata":\{"name":"([^"]+)".*?"resourceVersion":"(\d+)"')
+        rest = b""
+        while piece := answer.read1(1 << 20):
+            *lines, rest = (rest + piece).split(b"\n")
+            now = time.monotonic()
+            for found in filter(None, map(event.search, lines)):
+                self.seen.setdefault(found[1].decode(), now)
+                self.version = found[2].decode()
 
 
 # ---- a burst of pods ----
@@ -148,7 +153,7 @@ def burst(cluster, prefix, count, scheduler_name):
     created = time.monotonic()
     wait_until(lambda: len(watch.seen) == count, f"{count} pods are bound", 600)
     first = min(begun.values())
-    watch.connection.sock.close()
+    watch.ended = True
     return (max(watch.seen.values()) - first, [watch.seen[name] - begun[name] for name in begun],
             created - first)
 
@@ -259,7 +264,7 @@ def running_pod(number, nodes):
     shares = {objects.CORE: "10", objects.MEMORY: "8000Mi", objects.RATIO: "9"}
     text = json.dumps({"gpu": [{"minor": card, "id": f"GPU-{card:08x}", "resources": shares}]})
     made = objects.pod(f"running-{number}", SHARE, nodeName=f"node-{number % nodes:04}")
-    made["metadata"]["annotations"] = {objects.ALLOCATED: text, objects.VISIBLE: str(card)}
+    made["metadata"]["annotations"] = {objects.ALLOCATED: text, objects.VISIBLE: f"GPU-{card:08x}"}
     made["metadata"]["labels"] = {f"example.com/label-{key}": "value" for key in range(8)}
     return made
 
