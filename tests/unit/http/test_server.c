@@ -404,7 +404,7 @@ static void bodies_are_bounded_together(void **state)
         client_send(&clients[i], held);
     }
     int status = 200;
-    for (int tries = 0; tries < 500 && status == 200; tries++) {
+    for (int tries = 0; tries < 3000 && status == 200; tries++) {
         struct answer answer = ask_once(POST("/echo", "3", "abc"));
         status = answer.status;
         if (status == 503)
@@ -414,7 +414,7 @@ static void bodies_are_bounded_together(void **state)
     }
     assert_int_equal(status, 503);
     close(clients[0].fd);
-    for (int tries = 0; tries < 500 && status == 503; tries++) {
+    for (int tries = 0; tries < 3000 && status == 503; tries++) {
         status = ask_once(POST("/echo", "3", "abc")).status;
         sleep_ms(10);
     }
