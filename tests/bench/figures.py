@@ -70,7 +70,7 @@ def print_table(heads, rows):
 # ---- the cluster ----
 
 def big_node(number, advertise):
-    """A Node of the size that kubelets make them: 10 KB with 30 images and 16 labels."""
+    """A Node and its Device as an agent and a kubelet make them: with 30 images and 16 labels."""
     name = f"node-{number:04}"
     labels = {f"example.com/label-{key:02}": f"value-{key:02}-of-{name}" for key in range(15)}
     cards = objects.gpus(CARDS)
