@@ -37,7 +37,7 @@
       "API objects that could not be read, by kind.", "kind", "node|device|pod")                   \
     X(METRIC_FILTER_WAITS, "deviceshare_filter_waits_total",                                       \
       "Filter calls that waited for the bind of a pod in flight, by what came of it.", "result",   \
-      "arrived|timeout")                                                                           \
+      "arrived|timeout|unknown")                                                                           \
     X(METRIC_TENTATIVE, "deviceshare_tentative_bookings_total",                                    \
       "Cards held for a pod because filter left one node.", "", "")                                \
     X(METRIC_TENTATIVE_EXPIRED, "deviceshare_tentative_bookings_expired_total",                    \
@@ -65,7 +65,7 @@ enum metric_histogram { METRIC_HISTOGRAMS(X) METRIC_HISTOGRAM_MAX };
 /* Indexes into the label values above. */
 enum metric_verb { VERB_FILTER, VERB_PRIORITIZE, VERB_PREEMPT, VERB_BIND, VERB_MAX };
 enum metric_allocation { ALLOCATION_SUCCESS, ALLOCATION_REFUSED, ALLOCATION_ERROR, ALLOCATION_UNKNOWN };
-enum metric_wait { WAIT_ARRIVED, WAIT_TIMEOUT };
+enum metric_wait { WAIT_ARRIVED, WAIT_TIMEOUT, WAIT_UNKNOWN };
 enum metric_drift {
     DRIFT_EDITED,       /* annotation changed after it was taken; not applied */
     DRIFT_MOVED,        /* seen bound to another node than booked */

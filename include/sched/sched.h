@@ -32,12 +32,13 @@ struct sched {
     _Atomic uint32_t max_candidates;             /* that filter returns; 0 = all */
     _Atomic int64_t in_flight_wait_ns;           /* of a filter for the binds before it; 0 = none */
     atomic_bool tentative;                       /* hold the cards where filter left one node */
+    atomic_bool watching; /* pods come from a watch, which may be behind kube-scheduler's own */
     atomic_bool synced;  /* nodes, devices and pods are listed: verbs may answer */
     atomic_bool leading; /* this process may decide; true from the start where there is no election */
 };
 
 /* Set up over parts that outlive it. Not synced yet; strength prefer, all candidates, no wait, nothing
- * tentative. */
+ * tentative, not watching. */
 void sched_init(struct sched *sched, struct cache *cache, struct clock clock, struct port port,
                 const struct device_policy *device_policy, const struct node_policy *node_policy);
 

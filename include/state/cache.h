@@ -196,11 +196,16 @@ enum passed { PASSED_UNKNOWN, PASSED_IN_FLIGHT, PASSED_HELD };
 enum passed cache_passed(struct cache *cache, struct str uid, struct str only,
                          const struct device_policy *standard, int64_t hold_until_ns);
 
-enum awaited { AWAITED_NONE, AWAITED_ARRIVED, AWAITED_TIMEOUT };
+enum awaited {
+    AWAITED_NONE,    /* there was nothing to wait for */
+    AWAITED_ARRIVED, /* in time */
+    AWAITED_TIMEOUT, /* a bind did not come; its pod is never waited for again */
+    AWAITED_UNKNOWN, /* binds came, but `uid` itself is still not known */
+};
 
-/* Wait until no other pod than `uid` is in flight, at most `wait_ns`. The lock is free meanwhile. Pods that
- * did not arrive in time are never waited for again. */
-enum awaited cache_await(struct cache *cache, struct str uid, int64_t wait_ns);
+/* Wait until no other pod than `uid` is in flight and, with `until_known`, `uid` is known; at most `wait_ns`
+ * in all. The lock is free meanwhile. */
+enum awaited cache_await(struct cache *cache, struct str uid, bool until_known, int64_t wait_ns);
 
 /* End the tentative bookings that are past their time. Returns how many. */
 uint32_t cache_expire(struct cache *cache, int64_t now_ns);

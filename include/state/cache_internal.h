@@ -62,7 +62,7 @@ TAILQ_HEAD(pod_list, pod_record);
 
 struct cache {
     pthread_mutex_t mutex;
-    pthread_cond_t arrived;    /* a pod is not in flight any more */
+    pthread_cond_t arrived;    /* a pod is known, or not in flight any more */
     struct pod_list in_flight;
     struct pod_list tentative; /* the one that ends first is first */
     enum unknown_pods unknown_pods;

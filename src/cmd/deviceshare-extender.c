@@ -254,6 +254,7 @@ static int follow_cluster(struct extender *extender, struct error *err)
 {
     if (extender->cluster != NULL)
         return load_embedded(extender, err);
+    atomic_store(&extender->sched.watching, true);
     int result = api_link_start(extender->link, &extender->sched, err);
     extender->app.cluster_ready = link_ready;
     extender->app.cluster_leader = link_leader;

@@ -241,8 +241,8 @@ const struct config_key config_keys[] = {
     {.path = "policy.inFlightWait", DURATION(policy.in_flight_wait_ms, 0, SECOND),
      .standard = "5ms", RELOADABLE,
      .help = "kube-scheduler asks for the next pod while the bind of the last one is on its way. "
-             "So long a filter waits for it at most, so that pods of a burst see each other; 0 = "
-             "not at all."},
+             "So long a filter waits for it at most, and for the event of its own pod, so that pods "
+             "of a burst see each other; 0 = not at all."},
     {.path = "policy.tentative", BOOL(policy.tentative), .standard = "true", RELOADABLE,
      .help = "Where filter leaves one node, hold the pod's cards there until its bind comes, at "
              "most 2 seconds, instead of letting the next filter wait."},

@@ -117,10 +117,12 @@ static struct question question_of(struct sched *sched, const struct candidates_
     };
 }
 
-/* Let the bind of the pod before come first. */
-static void await_binds(struct sched *sched, struct str uid)
+/* Let the bind of the pod before come first, and the event of this pod, which kube-scheduler may have seen
+ * a moment before us: a pod that is not known is not seen by the filter after it. */
+static void await_events(struct sched *sched, struct str uid)
 {
-    switch (cache_await(sched->cache, uid, atomic_load(&sched->in_flight_wait_ns))) {
+    int64_t wait_ns = atomic_load(&sched->in_flight_wait_ns);
+    switch (cache_await(sched->cache, uid, atomic_load(&sched->watching), wait_ns)) {
     case AWAITED_NONE:
         break;
     case AWAITED_ARRIVED:
@@ -128,6 +130,9 @@ static void await_binds(struct sched *sched, struct str uid)
         break;
     case AWAITED_TIMEOUT:
         metrics_add(METRIC_FILTER_WAITS, WAIT_TIMEOUT, 1);
+        break;
+    case AWAITED_UNKNOWN:
+        metrics_add(METRIC_FILTER_WAITS, WAIT_UNKNOWN, 1);
         break;
     }
 }
@@ -180,7 +185,6 @@ static int answer_ranked(const struct question *question, struct arena *mem, enu
 {
     const struct candidates_call *call = question->call;
     uint32_t unknown = 0;
-    await_binds(question->sched, call->pod.id.uid);
     int64_t kept = rank(question, mem, reasons);
     for (uint32_t i = 0; i < call->node_count; i++)
         unknown += reasons[i] == REASON_UNKNOWN_NODE;
@@ -225,6 +229,8 @@ int sched_filter(struct sched *sched, const struct candidates_call *call, struct
     struct error why_not_policy = {.text = "the placement annotations are invalid"};
     struct pod_policy policy;
     (void)intake_policy(&call->pod, &policy, &why_not_policy);
+    if (!invalid && request_any(&request))
+        await_events(sched, call->pod.id.uid);
     rc = agree_with_stored(sched, call, mem, &request, invalid, &policy, err);
     if (rc < 0)
         return rc;

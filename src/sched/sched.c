@@ -15,6 +15,7 @@ void sched_init(struct sched *sched, struct cache *cache, struct clock clock, st
     atomic_init(&sched->max_candidates, 0);
     atomic_init(&sched->in_flight_wait_ns, 0);
     atomic_init(&sched->tentative, false);
+    atomic_init(&sched->watching, false);
     atomic_init(&sched->synced, false);
     atomic_init(&sched->leading, true);
 }

@@ -114,19 +114,30 @@ static void give_up_locked(struct cache *cache)
         cache_land_locked(cache, pod);
 }
 
-enum awaited cache_await(struct cache *cache, struct str uid, int64_t wait_ns)
+/* What there is to wait for now, as the result that it would be in the end. */
+static enum awaited missing_locked(struct cache *cache, struct str uid, bool until_known)
+{
+    if (!TAILQ_EMPTY(&cache->in_flight))
+        return AWAITED_TIMEOUT;
+    if (until_known && cache_pod_lookup_locked(cache, uid) == NULL)
+        return AWAITED_UNKNOWN;
+    return AWAITED_ARRIVED;
+}
+
+enum awaited cache_await(struct cache *cache, struct str uid, bool until_known, int64_t wait_ns)
 {
     enum awaited awaited = AWAITED_NONE;
     pthread_mutex_lock(&cache->mutex);
     struct pod_record *self = cache_pod_lookup_locked(cache, uid);
     if (self != NULL)
         cache_land_locked(cache, self);
-    if (wait_ns > 0 && !TAILQ_EMPTY(&cache->in_flight)) {
+    if (wait_ns > 0 && missing_locked(cache, uid, until_known) != AWAITED_ARRIVED) {
         struct timespec deadline = from_now(wait_ns);
         int rc = 0;
-        while (rc == 0 && !TAILQ_EMPTY(&cache->in_flight))
+        do {
             rc = pthread_cond_timedwait(&cache->arrived, &cache->mutex, &deadline);
-        awaited = TAILQ_EMPTY(&cache->in_flight) ? AWAITED_ARRIVED : AWAITED_TIMEOUT;
+            awaited = missing_locked(cache, uid, until_known);
+        } while (rc == 0 && awaited != AWAITED_ARRIVED);
         give_up_locked(cache);
     }
     pthread_mutex_unlock(&cache->mutex);

@@ -74,6 +74,7 @@ static struct pod_record *record_add(struct cache *cache, const struct pod_id *i
         cache->pod_slots++;
     cache->pods[index] = pod;
     cache->counts.view.pods++;
+    pthread_cond_broadcast(&cache->arrived);
     return pod;
 }
 

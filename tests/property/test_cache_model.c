@@ -563,7 +563,7 @@ static int op_await(void)
         others |= i != p && pods[i].in_flight;
         pods[i].in_flight = false;
     }
-    assert_int_equal(cache_await(cache, pod_uid(p), 1), others ? AWAITED_TIMEOUT : AWAITED_NONE);
+    assert_int_equal(cache_await(cache, pod_uid(p), false, 1), others ? AWAITED_TIMEOUT : AWAITED_NONE);
     return -1;
 }
 

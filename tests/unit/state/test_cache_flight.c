@@ -198,7 +198,7 @@ static void test_only_a_known_pending_pod_is_held_or_waited_for(void **state)
     add_pod("a", &whole);
     assert_int_equal(book("a", "n"), BOOK_OK);
     assert_int_equal(hold("a", "n", SECOND), PASSED_UNKNOWN);
-    assert_int_equal(cache_await(cache, STR("b"), SECOND), AWAITED_NONE);
+    assert_int_equal(cache_await(cache, STR("b"), false, SECOND), AWAITED_NONE);
     add_pod("invalid", NULL);
     assert_int_equal(hold("invalid", "m", SECOND), PASSED_UNKNOWN);
     /* What does not fit any more is in flight like any other. */
@@ -213,15 +213,15 @@ static void test_a_pod_is_waited_for_once(void **state)
     add_pod("a", &half);
     add_pod("b", &half);
     assert_int_equal(fly("a"), PASSED_IN_FLIGHT);
-    assert_int_equal(cache_await(cache, STR("b"), 0), AWAITED_NONE); /* switched off */
+    assert_int_equal(cache_await(cache, STR("b"), false, 0), AWAITED_NONE); /* switched off */
     assert_int_equal(fly("a"), PASSED_IN_FLIGHT);
-    assert_int_equal(cache_await(cache, STR("a"), MS), AWAITED_NONE); /* not for itself */
+    assert_int_equal(cache_await(cache, STR("a"), false, MS), AWAITED_NONE); /* not for itself */
     assert_int_equal(fly("a"), PASSED_IN_FLIGHT);
-    assert_int_equal(cache_await(cache, STR("b"), MS), AWAITED_TIMEOUT);
-    assert_int_equal(cache_await(cache, STR("b"), MS), AWAITED_NONE);
+    assert_int_equal(cache_await(cache, STR("b"), false, MS), AWAITED_TIMEOUT);
+    assert_int_equal(cache_await(cache, STR("b"), false, MS), AWAITED_NONE);
     assert_int_equal(fly("a"), PASSED_IN_FLIGHT);
     cache_pod_remove(cache, STR("a"));
-    assert_int_equal(cache_await(cache, STR("b"), MS), AWAITED_NONE);
+    assert_int_equal(cache_await(cache, STR("b"), false, MS), AWAITED_NONE);
 }
 
 static int64_t now_ns(void)
@@ -250,10 +250,30 @@ static void test_the_bind_ends_the_wait(void **state)
     assert_int_equal(fly("a"), PASSED_IN_FLIGHT);
     int64_t begin_ns = now_ns();
     assert_int_equal(pthread_create(&thread, NULL, book_soon, NULL), 0);
-    assert_int_equal(cache_await(cache, STR("b"), 30 * SECOND), AWAITED_ARRIVED);
+    assert_int_equal(cache_await(cache, STR("b"), false, 30 * SECOND), AWAITED_ARRIVED);
     assert_true(now_ns() - begin_ns < 20 * SECOND);
     assert_int_equal(filter("b", &half, "n", 0), REASON_INSUFFICIENT_GPU);
     pthread_join(thread, NULL);
+}
+
+static void *add_soon(void *arg)
+{
+    (void)arg;
+    usleep(20000);
+    add_pod("late", &half);
+    return NULL;
+}
+
+/* kube-scheduler saw the pod before our watch did. */
+static void test_a_pod_that_is_not_known_yet(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(cache_await(cache, STR("late"), true, MS), AWAITED_UNKNOWN);
+    assert_int_equal(pthread_create(&thread, NULL, add_soon, NULL), 0);
+    assert_int_equal(cache_await(cache, STR("late"), true, 30 * SECOND), AWAITED_ARRIVED);
+    pthread_join(thread, NULL);
+    assert_int_equal(cache_await(cache, STR("late"), true, MS), AWAITED_NONE);
 }
 
 /* Two filter calls for one pod at the same time. */
@@ -263,7 +283,7 @@ static void test_twice_at_once(void **state)
     add_pod("a", &half);
     assert_int_equal(fly("a"), PASSED_IN_FLIGHT);
     assert_int_equal(hold("a", "n", SECOND), PASSED_HELD);
-    assert_int_equal(cache_await(cache, STR("b"), MS), AWAITED_NONE);
+    assert_int_equal(cache_await(cache, STR("b"), false, MS), AWAITED_NONE);
     assert_int_equal(fly("a"), PASSED_UNKNOWN);
     assert_int_equal(counts().tentative, 1);
 }
@@ -304,6 +324,7 @@ int main(void)
         CASE(test_only_a_known_pending_pod_is_held_or_waited_for),
         CASE(test_a_pod_is_waited_for_once),
         CASE(test_the_bind_ends_the_wait),
+        CASE(test_a_pod_that_is_not_known_yet),
         CASE(test_twice_at_once),
         CASE(test_demoted_is_what_was_named_alone),
     };

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where pods go on real parts: the four modes of two axes, as config/examples/modes ships them, and
+bursts in which each decision must see the one before it."""
+import collections
+import json
+import re
+
+import pytest
+
+from stage import parts, scheduler
+from stage.checker import check, judge
+from stage.objects import gpus, percent, pod
+
+MODES = parts.ROOT / "config" / "examples" / "modes"
+RUNS = 5
+
+
+@pytest.fixture
+def start(plane, cluster, form, start_extender, start_scheduler):
+    """start(config=""): the daemon on the API server, and a kube-scheduler with default plugins
+    that asks it for everything. The daemon."""
+    def begin(config=""):
+        kubeconfig = plane.certificate_kubeconfig("deviceshare", "system:masters",
+                                                  cluster.namespace)
+        daemon = start_extender(config=config, flags=["--kubeconfig", kubeconfig])
+        start_scheduler(scheduler.shipped(form, plane.scheduler_kubeconfig(), daemon.url))
+        return daemon
+    return begin
+
+
+def replicas(cluster, path):
+    """The pods that a Deployment's manifest asks for, without a controller that makes them."""
+    deployment = json.loads(cluster.kubectl("create", "--filename", str(path),
+                                            "--dry-run=client", "--output", "json"))
+    template = deployment["spec"]["template"]
+    # No kubelet runs here that would need it.
+    template["spec"]["terminationGracePeriodSeconds"] = 0
+    return [{"apiVersion": "v1", "kind": "Pod", "spec": template["spec"],
+             "metadata": {**template["metadata"], "name": f"replica-{number}"}}
+            for number in range(deployment["spec"]["replicas"])]
+
+
+def places(api):
+    """{node: [pods on each card that has some]}, the fullest card first, from what the API server
+    holds."""
+    tenants = collections.defaultdict(list)
+    for card, pods in judge(api).tenants.items():
+        tenants[card.node].append(len(pods))
+    return {node: sorted(counts, reverse=True) for node, counts in tenants.items()}
+
+
+def metric(daemon, name, **labels):
+    """The value of one sample; 0 when it is not shown."""
+    inside = ",".join(f'{key}="{value}"' for key, value in labels.items())
+    sample = f"{name}{{{inside}}}" if labels else name
+    found = re.search(rf"^{re.escape(sample)} ([0-9.e+-]+)$", daemon.get("/metrics"), re.M)
+    return float(found.group(1)) if found else 0
+
+
+EXPECTED = {
+    "a": [{"t4": [2, 2]}, {"a10g": [3, 1]}],
+    "b": [{"t4": [2], "a10g": [2]}],
+    "c": [{"t4": [1, 1, 1, 1]}, {"a10g": [1, 1, 1, 1]}],
+    "d": [{"t4": [1, 1], "a10g": [1, 1]}],
+}
+
+
+@pytest.mark.parametrize("mode", sorted(EXPECTED))
+def test_the_four_modes(cluster, start, mode):
+    cluster.kubectl("apply", "--filename", str(MODES / "nodes.yaml"))
+    start()
+    for _ in range(RUNS):
+        created = cluster.create_many(replicas(cluster, MODES / f"mode-{mode}.yaml"))
+        cluster.wait_all_bound(len(created))
+        check(cluster.api, pods=len(created))
+        assert places(cluster.api) in EXPECTED[mode]
+        for item in created:
+            cluster.delete_pod(item["metadata"]["name"])
+        cluster.wait(lambda: not cluster.pods(), "the pods are gone")
+
+
+def wish(item, node, device):
+    """The pod with a policy for each axis, required."""
+    item["metadata"]["annotations"] = {"deviceshare.io/node-policy": node,
+                                       "deviceshare.io/device-policy": device,
+                                       "deviceshare.io/node-policy-strength": "require"}
+    return item
+
+
+def burst(cluster, start, node, device, request, count=300, nodes=10, cards=8):
+    """So many pods at once on nodes that are all alike: what places() sees, and the share of binds
+    that were refused for lack of devices."""
+    for number in range(nodes):
+        cluster.create_gpu_node(f"n{number}", gpus(cards), True)
+    daemon = start()
+    cluster.create_many([wish(pod(f"burst-{number}", request), node, device)
+                         for number in range(count)])
+    cluster.wait_all_bound(count)
+    check(cluster.api, pods=count)
+    refused = metric(daemon, "scheduler_deviceshare_allocations_total", result="refused")
+    for name, labels in (("deviceshare_filter_waits_total", {"result": "arrived"}),
+                         ("deviceshare_filter_waits_total", {"result": "timeout"}),
+                         ("deviceshare_tentative_bookings_total", {}),
+                         ("deviceshare_tentative_bookings_expired_total", {})):
+        print(name, labels, metric(daemon, name, **labels))
+    return places(cluster.api), refused / count
+
+
+@pytest.mark.parametrize("form", ["advertised"], indirect=True)
+def test_a_burst_of_spread_pods_spreads_exactly(cluster, start):
+    found, refused = burst(cluster, start, "spread", "spread", percent(10))
+    assert {node: sum(counts) for node, counts in found.items()} == \
+        {f"n{number}": 30 for number in range(10)}
+    assert all(counts == [4] * 6 + [3] * 2 for counts in found.values()), found
+    assert refused < 0.01
+
+
+@pytest.mark.parametrize("form", ["advertised"], indirect=True)
+def test_a_burst_of_binpack_pods_fills_card_by_card(cluster, start):
+    found, refused = burst(cluster, start, "binpack", "binpack", percent(25))
+    full = sorted(found.values(), reverse=True)
+    assert full == [[4] * 8] * 9 + [[4] * 3], found
+    assert refused < 0.01
