@@ -24,6 +24,7 @@ struct pod_record {
     bool drifted; /* the annotation seen last differs from the one taken */
     bool request_invalid; /* request is then zero and says nothing */
     bool unknown_outcome; /* booked, and nobody knows whether the binding happened */
+    bool only_read;       /* bound, as was read: events that tell of the time before may still come */
     bool rejected;        /* no place, and the last scan found none */
     bool passed;          /* filter named nodes for it, and no bind has come since */
     bool in_flight;       /* and the next filter waits for that bind: on the list of those */

@@ -426,7 +426,7 @@ void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
     pod->link = NULL;
     pod->next = NULL;
     pod->node = NODE_NONE;
-    pod->confirmed = pod->unknown_outcome = false;
+    pod->confirmed = pod->unknown_outcome = pod->only_read = false;
     cache->gains++;
     pod->annotation = ANNOTATION_ABSENT;
     pod->share_count = 0;

@@ -198,6 +198,8 @@ static int pod_seen(struct cache *cache, struct pod_record *record, const struct
 {
     enum booking_event event = event_of(cache, record, pod);
     struct booking_step step = booking_next(record->state, event);
+    if (record->only_read && event == BOOKING_SEEN_PENDING)
+        step = (struct booking_step){.next = record->state, .action = BOOKING_KEEP};
     bool drifted = step.action == BOOKING_KEEP && event == BOOKING_SEEN_HERE &&
                    annotation_differs(record, pod);
     bool moved = step.action == BOOKING_MOVE && event == BOOKING_SEEN_ELSEWHERE &&
@@ -216,6 +218,7 @@ static int pod_seen(struct cache *cache, struct pod_record *record, const struct
         .drifted = drifted && !record->drifted,
     };
     record->drifted = drifted;
+    record->only_read = record->only_read && event == BOOKING_SEEN_PENDING;
     return 0;
 }
 
@@ -286,10 +289,15 @@ int cache_pod_settle(struct cache *cache, const struct pod *pod, const struct po
     pthread_mutex_lock(&cache->mutex);
     struct pod_record *record = cache_pod_lookup_locked(cache, pod->id.uid);
     bool waits = record != NULL && record->state == BOOKING_BOOKED && record->unknown_outcome;
-    if (waits && pod->finished)
+    if (waits && pod->finished) {
         cache_pod_drop_locked(cache, record);
-    else if (waits)
+    } else if (waits) {
+        /* A list under way may be younger than what was read: it is asked whether the pod is still there. */
+        uint32_t mark = record->mark;
         rc = pod_set_locked(cache, pod, request, policy, ret);
+        record->mark = mark;
+        record->only_read = record->state == BOOKING_BOUND;
+    }
     pthread_mutex_unlock(&cache->mutex);
     return rc;
 }

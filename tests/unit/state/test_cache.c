@@ -431,6 +431,49 @@ static void test_what_a_list_does_not_name_is_gone(void **state)
     assert_int_equal(used("n", 0), 50);
 }
 
+/* A pod that was read while a list is under way, and deleted between the two, is not kept by the older one. */
+static void test_a_read_does_not_outlive_a_list(void **state)
+{
+    (void)state;
+    struct pod_request half = gpus(1, 50);
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct pod pod = bound("p", "n", &share, 1);
+    struct pod_event_result result;
+    struct placement placement;
+    add_node("n", 1);
+    add_pod("p", &half);
+    assert_int_equal(book("p", "n", &placement), BOOK_OK);
+    cache_outcome_unknown(cache, STR("p"), 1);
+    uint32_t pods = cache_list_begin(cache, CACHE_PODS);
+    assert_int_equal(cache_pod_settle(cache, &pod, &half, &no_policy, &result), 0);
+    assert_int_equal(result.state, BOOKING_BOUND);
+    assert_int_equal(cache_list_end(cache, CACHE_PODS, pods), 1);
+    assert_int_equal(used("n", 0), 0);
+}
+
+/* The watch lags behind what was read: its older events do not give the cards away. */
+static void test_an_event_older_than_a_read(void **state)
+{
+    (void)state;
+    struct pod_request half = gpus(1, 50);
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct pod pod = bound("p", "n", &share, 1);
+    struct pod_event_result result;
+    struct placement placement;
+    add_node("n", 1);
+    add_pod("p", &half);
+    assert_int_equal(book("p", "n", &placement), BOOK_OK);
+    cache_outcome_unknown(cache, STR("p"), 1);
+    assert_int_equal(cache_pod_settle(cache, &pod, &half, &no_policy, &result), 0);
+    add_pod("p", &half); /* seen pending, twice */
+    add_pod("p", &half);
+    assert_int_equal(used("n", 0), 50);
+    see(pod, &half);
+    assert_int_equal(used("n", 0), 50);
+    add_pod("p", &half); /* the watch has told of the binding: now it is undone */
+    assert_int_equal(used("n", 0), 0);
+}
+
 static void test_what_a_list_names_and_nobody_can_read_stays(void **state)
 {
     (void)state;
@@ -567,6 +610,8 @@ int main(void)
         CASE(test_inventory_out_of_bounds_is_refused),
         CASE(test_pod_match),
         CASE(test_what_a_list_does_not_name_is_gone),
+        CASE(test_a_read_does_not_outlive_a_list),
+        CASE(test_an_event_older_than_a_read),
         CASE(test_what_a_list_names_and_nobody_can_read_stays),
         CASE(test_memory_ends_at_any_point),
         CASE(test_many_threads),
