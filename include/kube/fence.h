@@ -20,6 +20,10 @@
  *       to lead, and only once its state includes a consistent read that began after that moment;
  *       no wait when the predecessor stopped cleanly and left its mark in the Lease.
  *
+ *   (3) what is sent was decided after the state was so complete, in the same term: a decision bears
+ *       a permit, and the permit ends with the term. A thread that decided early and was held up
+ *       would else send what the consistent read has shown to be wrong.
+ *
  * Under these bounds no two processes' bindings overlap.
  */
 struct fence {
@@ -27,6 +31,7 @@ struct fence {
     struct clock clock;
     int64_t bind_ns, delivery_ns; /* T, D */
     bool open;                    /* rule (2) is met */
+    uint64_t openings;            /* how often it was; the permit is this number */
     /* Our lease holds at least until then; INT64_MIN: none, INT64_MAX: there is no election. */
     int64_t lease_until_ns;
 };
@@ -50,10 +55,16 @@ void fence_lost(struct fence *fence);
 /* Rule (2) is met: first bindings may go out. */
 void fence_open(struct fence *fence);
 
+/* The permit to decide now, 0 if no binding may be sent. */
+uint64_t fence_permit(struct fence *fence);
+
 /* May a binding be sent now? Safe from any thread, cheap. */
 bool fence_may_send(struct fence *fence);
 
 /* Why not, for the error text and readyz: constant text, or NULL when it may. */
 const char *fence_reason(struct fence *fence);
+
+/* The same for a binding that was decided with this permit (0: without one). */
+const char *fence_reason_for(struct fence *fence, uint64_t permit);
 
 #endif

@@ -94,6 +94,7 @@ struct call {
     struct arena mem;
     struct strbuf path, body, answer;
     struct kube_response response;
+    uint64_t permit;          /* of the binding */
     const char *fence_reason; /* why the fence held it back; NULL: it did not */
     unsigned sends;           /* how often the request went out */
     struct status status;     /* of the answer */
@@ -193,7 +194,7 @@ static int get_pod(void *self, const struct pod_id *id, struct arena *mem, struc
 static bool may_send(void *self)
 {
     struct call *call = self;
-    call->fence_reason = fence_reason(call->binder->options.fence);
+    call->fence_reason = fence_reason_for(call->binder->options.fence, call->permit);
     if (call->fence_reason != NULL)
         return false;
     call->sends++;
@@ -343,11 +344,22 @@ static int prepare(struct call *call, const struct binding *binding, struct erro
 
 static enum bind_outcome bind_pod(void *self, const struct binding *binding, struct error *err)
 {
-    AUTO_CALL call = {.binder = self};
+    AUTO_CALL call = {.binder = self, .permit = binding->permit};
     if (prepare(&call, binding, err) < 0)
         return BIND_REFUSED;
     call.client = borrow(self, err);
     return call.client != NULL ? post(&call, binding, err) : BIND_REFUSED;
+}
+
+static uint64_t may_bind(void *self, struct error *err)
+{
+    struct binder *binder = self;
+    struct fence *fence = binder->options.fence;
+    uint64_t permit = fence_permit(fence);
+    const char *reason = permit == 0 ? fence_reason(fence) : NULL;
+    if (permit == 0)
+        error_set(err, -ECANCELED, "not sent: %s", reason != NULL ? reason : "not a moment ago");
+    return permit;
 }
 
 /* ---- waking ---- */
@@ -384,7 +396,12 @@ static int wake_pod(void *self, const struct pod_id *id, struct error *err)
 struct port binder_port(struct binder *binder)
 {
     return (struct port){
-        .get_pod = get_pod, .bind_pod = bind_pod, .wake_pod = wake_pod, .self = binder};
+        .get_pod = get_pod,
+        .bind_pod = bind_pod,
+        .wake_pod = wake_pod,
+        .may_bind = may_bind,
+        .self = binder,
+    };
 }
 
 /* ---- life ---- */

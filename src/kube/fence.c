@@ -68,6 +68,7 @@ void fence_lost(struct fence *fence)
 void fence_open(struct fence *fence)
 {
     pthread_mutex_lock(&fence->mutex);
+    fence->openings += !fence->open;
     fence->open = true;
     pthread_mutex_unlock(&fence->mutex);
 }
@@ -88,12 +89,27 @@ static const char *reason_locked(struct fence *fence)
     return NULL;
 }
 
-const char *fence_reason(struct fence *fence)
+const char *fence_reason_for(struct fence *fence, uint64_t permit)
 {
     pthread_mutex_lock(&fence->mutex);
     const char *reason = reason_locked(fence);
+    if (reason == NULL && permit != 0 && permit != fence->openings)
+        reason = "it was decided in an earlier term";
     pthread_mutex_unlock(&fence->mutex);
     return reason;
+}
+
+const char *fence_reason(struct fence *fence)
+{
+    return fence_reason_for(fence, 0);
+}
+
+uint64_t fence_permit(struct fence *fence)
+{
+    pthread_mutex_lock(&fence->mutex);
+    uint64_t permit = reason_locked(fence) == NULL ? fence->openings : 0;
+    pthread_mutex_unlock(&fence->mutex);
+    return permit;
 }
 
 bool fence_may_send(struct fence *fence)

@@ -18,6 +18,7 @@ struct bind_job {
     const struct bind_call *call;
     struct arena *mem;
     struct placement placement;
+    uint64_t permit; /* see struct port */
     uint32_t annotation_bytes; /* that the pod has already */
     const char *result;        /* a word for the audit */
 };
@@ -28,9 +29,16 @@ static int no_pod(const struct bind_call *call, struct error *err)
                      STR_ARG(call->pod.name), STR_ARG(call->pod.uid));
 }
 
-/* Make sure that the cache knows the pod if it asks for devices: it may be newer than our watch.
- * Returns 1 when it is known to the cache, 0 for a pod without devices, -EAGAIN when it may have
- * gone meanwhile. */
+static int elsewhere(struct error *err)
+{
+    return error_set(err, -EEXIST, "the pod is already bound to another node");
+}
+
+enum known { KNOWN_PLAIN, KNOWN_DEVICES, KNOWN_PLACED };
+
+/* Make sure that the cache knows the pod if it asks for devices: it may be newer than our watch. One that
+ * runs already is left to the watch, which also tells when it is gone; a read may be overtaken by that.
+ * -EAGAIN when it may have gone meanwhile. */
 static int know_pod_now(struct bind_job *job, struct error *err)
 {
     const struct bind_call *call = job->call;
@@ -42,7 +50,7 @@ static int know_pod_now(struct bind_job *job, struct error *err)
                          STR_ARG(call->pod.uid), STR_ARG(call->pod.ns), STR_ARG(call->pod.name));
     if (match == POD_KNOWN) {
         job->annotation_bytes = view.annotation_bytes;
-        return 1;
+        return KNOWN_DEVICES;
     }
     struct pod pod;
     struct error why = {0};
@@ -53,12 +61,14 @@ static int know_pod_now(struct bind_job *job, struct error *err)
         return error_set(err, rc, "reading the pod: %s", why.text);
     struct pod_request request;
     if (intake_request(&pod, &request, &why) == 0 && !request_any(&request))
-        return 0;
+        return KNOWN_PLAIN;
+    if (pod.node_name.len > 0)
+        return str_eq(pod.node_name, call->node) ? KNOWN_PLACED : elsewhere(err);
     job->annotation_bytes = pod.annotation_bytes;
     rc = sched_pod_learned(job->sched, &pod, removals);
     if (rc == -EAGAIN)
         return error_set(err, -EAGAIN, "pods were removed while this one was read");
-    return rc < 0 ? error_set(err, rc, "out of memory") : 1;
+    return rc < 0 ? error_set(err, rc, "out of memory") : KNOWN_DEVICES;
 }
 
 static int know_pod(struct bind_job *job, struct error *err)
@@ -83,6 +93,17 @@ static int refuse_no_fit(struct bind_job *job, enum reason reason, struct error 
     return error_set(err, -ENOSPC, "%s", reason_text(reason));
 }
 
+/* What is decided before all earlier bindings are known must never be sent. */
+static int may_decide(struct bind_job *job, struct error *err)
+{
+    const struct port *port = &job->sched->port;
+    struct error why = {0};
+    if (port->may_bind == NULL)
+        return 0;
+    job->permit = port->may_bind(port->self, &why);
+    return job->permit != 0 ? 0 : error_set(err, -EIO, "binding: %s", why.text);
+}
+
 /* Decide and book. 1: booked by us now, 0: an earlier bind already put the pod there. */
 static int book(struct bind_job *job, struct error *err)
 {
@@ -103,7 +124,7 @@ static int book(struct bind_job *job, struct error *err)
     case BOOK_INVALID_POLICY:
         return error_set(err, -EINVAL, "the pod's placement annotations are invalid");
     case BOOK_ELSEWHERE:
-        return error_set(err, -EEXIST, "the pod is already bound to another node");
+        return elsewhere(err);
     case BOOK_IN_PROGRESS:
         return error_set(err, -EBUSY, "the outcome of an earlier bind of this pod is not known yet");
     case BOOK_NO_MEMORY:
@@ -119,6 +140,7 @@ static int write_binding(struct bind_job *job, struct error *err)
     struct binding binding = {.pod = job->call->pod,
                               .node = job->call->node,
                               .placement = &job->placement,
+                              .permit = job->permit,
                               .annotation_bytes = job->annotation_bytes};
     struct error why = {0};
     int64_t start_ns = clock_now_ns(&sched->clock);
@@ -155,13 +177,19 @@ static int bind_pod(struct bind_job *job, struct error *err)
         rc = know_pod(job, err);
     if (rc < 0)
         return rc;
-    bool devices = rc == 1;
-    if (devices) {
+    enum known known = (enum known)rc;
+    if (known != KNOWN_PLACED && (rc = may_decide(job, err)) < 0)
+        return rc;
+    bool placed = known == KNOWN_PLACED;
+    if (known == KNOWN_DEVICES) {
         rc = book(job, err);
-        if (rc == 0)
-            job->result = "already bound";
-        if (rc <= 0)
+        if (rc < 0)
             return rc;
+        placed = rc == 0;
+    }
+    if (placed) {
+        job->result = "already bound";
+        return 0;
     }
     return write_binding(job, err);
 }

@@ -408,6 +408,26 @@ static void a_closed_fence_sends_nothing(void **state)
     assert_int_equal(script_count(server), 0);
 }
 
+/* Decided while another's bindings could still arrive, or before somebody else led: it may be wrong by now. */
+static void a_permit_of_an_earlier_term_sends_nothing(void **state)
+{
+    (void)state;
+    struct binding binding = {.pod = pod_id, .node = STR("node-1"), .placement = &placement};
+    binding.permit = port.may_bind(port.self, &err);
+    assert_true(binding.permit != 0);
+    fence_lost(&fence);
+    assert_int_equal(port.may_bind(port.self, &err), 0);
+    assert_non_null(strstr(err.text, "not sent: "));
+    fence_no_election(&fence);
+    fence_open(&fence);
+    assert_int_equal(port.bind_pod(port.self, &binding, &err), BIND_REFUSED);
+    assert_non_null(strstr(err.text, "earlier term"));
+    assert_int_equal(script_count(server), 0);
+    next_act(SCRIPT_ANSWER, 201, SUCCESS);
+    binding.permit = port.may_bind(port.self, &err);
+    assert_int_equal(port.bind_pod(port.self, &binding, &err), BIND_DONE);
+}
+
 /* ---- before the write ---- */
 
 static void too_many_annotation_bytes_are_refused(void **state)
@@ -663,6 +683,7 @@ int main(void)
         TEST(the_fence_holds_back_the_second_send),
         cmocka_unit_test(an_answer_to_the_second_send),
         TEST(a_closed_fence_sends_nothing),
+        TEST(a_permit_of_an_earlier_term_sends_nothing),
         TEST(too_many_annotation_bytes_are_refused),
         TEST(names_are_checked_once_more),
         TEST(without_memory_nothing_is_sent),

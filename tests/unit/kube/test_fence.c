@@ -49,6 +49,26 @@ static void both_rules_must_be_met(void **state)
     fence_done(&fence);
 }
 
+static void a_permit_ends_with_the_term(void **state)
+{
+    (void)state;
+    struct fence fence;
+    fence_init(&fence, test_clock, 5000, 2000);
+    fence_no_election(&fence);
+    assert_int_equal(fence_permit(&fence), 0); /* decided now, it would be decided on an old state */
+    fence_open(&fence);
+    uint64_t permit = fence_permit(&fence);
+    assert_true(permit != 0);
+    assert_null(fence_reason_for(&fence, permit));
+    fence_lost(&fence);
+    assert_int_equal(fence_permit(&fence), 0);
+    fence_no_election(&fence);
+    fence_open(&fence);
+    assert_non_null(strstr(fence_reason_for(&fence, permit), "earlier term"));
+    assert_null(fence_reason_for(&fence, fence_permit(&fence)));
+    fence_done(&fence);
+}
+
 static void a_binding_must_end_before_the_lease(void **state)
 {
     (void)state;
@@ -257,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_rules_must_be_met),
+        cmocka_unit_test(a_permit_ends_with_the_term),
         cmocka_unit_test(a_binding_must_end_before_the_lease),
         cmocka_unit_test(without_election_only_the_second_rule),
         cmocka_unit_test(extreme_times_do_not_wrap),

@@ -20,6 +20,7 @@ static struct {
     int binds;
     uint32_t cards;
     uint32_t annotation_bytes;
+    uint64_t permit;
     bool has_pod;
     struct pod pod;
     void (*meanwhile)(void); /* happens while a read is on its way to us, once */
@@ -45,6 +46,7 @@ static enum bind_outcome fake_bind_pod(void *self, const struct binding *binding
     outside.binds++;
     outside.cards = binding->placement->count;
     outside.annotation_bytes = binding->annotation_bytes;
+    outside.permit = binding->permit;
     if (outside.outcome != BIND_DONE)
         error_set(err, -EIO, "the API server says no");
     return outside.outcome;
@@ -282,7 +284,6 @@ static void test_a_read_overtaken_by_a_removal(void **state)
     struct error err = {0};
     outside.has_pod = true;
     outside.pod = pod_of("u", &half, 1);
-    outside.pod.node_name = STR("n");
     outside.meanwhile = told_and_gone;
     assert_int_equal(bind("u", "p", "n", &err), -ENOENT);
     cache_count(cache, &counts);
@@ -321,6 +322,54 @@ static void test_the_port_hears_how_full_the_annotations_are(void **state)
     assert_int_equal(outside.annotation_bytes, 9);
 }
 
+static uint64_t no_permit(void *self, struct error *err)
+{
+    (void)self;
+    error_set(err, -ECANCELED, "not sent: not yet");
+    return 0;
+}
+
+static uint64_t seventh_permit(void *self, struct error *err)
+{
+    (void)self, (void)err;
+    return 7;
+}
+
+/* A card that is free as far as we know now may be another's once all is known: nothing is booked on that. */
+static void test_nothing_is_decided_without_a_permit(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct pod pod = pod_of("u", &half, 1);
+    struct error err = {0};
+    sched_pod_changed(&sched, &pod);
+    sched.port.may_bind = no_permit;
+    assert_int_equal(bind("u", "p", "n", &err), -EIO);
+    assert_string_equal(err.text, "binding: not sent: not yet");
+    assert_int_equal(state_of("u"), BOOKING_NONE);
+    assert_int_equal(outside.binds, 0);
+    sched.port.may_bind = seventh_permit;
+    assert_int_equal(bind("u", "p", "n", &err), 0);
+    assert_int_equal(outside.permit, 7);
+}
+
+/* Where it runs is for the watch to tell, which will also tell when it is gone. */
+static void test_a_pod_read_as_bound_is_not_booked(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct cache_counts counts;
+    struct error err = {0};
+    outside.has_pod = true;
+    outside.pod = pod_of("u", &half, 1);
+    outside.pod.node_name = STR("n");
+    assert_int_equal(bind("u", "p", "n", &err), 0);
+    assert_int_equal(bind("u", "p", "m", &err), -EEXIST);
+    assert_int_equal(outside.binds, 0);
+    cache_count(cache, &counts);
+    assert_int_equal(counts.pods, 0);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -335,6 +384,8 @@ int main(void)
         CASE(test_a_read_overtaken_by_a_binding),
         CASE(test_a_read_overtaken_by_a_removal),
         CASE(test_invalid_and_not_synced),
+        CASE(test_nothing_is_decided_without_a_permit),
+        CASE(test_a_pod_read_as_bound_is_not_booked),
         CASE(test_the_port_hears_how_full_the_annotations_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,8 @@ static int setup(void **state)
     arena_init(&mem, 0);
     cache = cache_new(UNKNOWN_PODS_CLOSE);
     sched_init(&sched, cache, (struct clock){fake_now, NULL},
-               (struct port){fake_get_pod, fake_bind_pod, fake_wake_pod, NULL},
+               (struct port){
+                   .get_pod = fake_get_pod, .bind_pod = fake_bind_pod, .wake_pod = fake_wake_pod},
                device_policy_find(STR("default")), node_policy_find(STR("spread")));
     sched_set_synced(&sched, true);
     janitor_init(&janitor, 5 * SECOND, 30 * SECOND, 2);
