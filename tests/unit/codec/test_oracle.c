@@ -6,147 +6,25 @@
 
 #include <cmocka.h>
 
-#include <errno.h>
 #include <string.h>
 
-#include <json-c/json.h>
-
-#include "base/arena.h"
-#include "base/parse.h"
 #include "base/strbuf.h"
 #include "body.h"
-#include "codec/reader.h"
+#include "json_oracle.h"
 #include "rng.h"
 
-/*
- * The reader against json-c, which shares no line with it: what the reader accepts json-c accepts,
- * with the same values. json-c accepts more (test_reader.c lists what), so the other direction is
- * held only for texts made valid by construction.
- */
+/* The reader against json-c on random texts, right and wrong ones; tests/fuzz/fuzz_json.c goes on with it. */
 
 enum { NESTING = 64 };
 
-static struct json_object *oracle_parse(struct str text, enum json_tokener_error *ret)
-{
-    struct json_tokener *tokener = json_tokener_new_ex(NESTING + 1);
-    assert_non_null(tokener);
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    struct strbuf ended = {0}; /* a number alone is known to end only by what follows */
-    strbuf_add_str(&ended, text);
-    strbuf_putc(&ended, '\n');
-    struct json_object *tree = json_tokener_parse_ex(tokener, ended.data, (int)ended.len);
-    *ret = json_tokener_get_error(tokener);
-    strbuf_done(&ended);
-    json_tokener_free(tokener);
-    return tree;
-}
-
-static void compare(struct str value, struct json_object *tree);
-
-/* json-c cuts a key at its NUL, and then it may replace another. */
-static bool has_nul_key(struct str object)
-{
-    struct reader_iter iter = reader_iterate(object);
-    char buffer[READER_KEY_MAX];
-    struct str key, member;
-    while (reader_next_member(&iter, &key, &member)) {
-        struct str text = reader_key(key, buffer);
-        if (text.len > 0 && memchr(text.data, '\0', text.len) != NULL)
-            return true;
-    }
-    return false;
-}
-
-static void compare_object(struct str value, struct json_object *tree)
-{
-    if (has_nul_key(value))
-        return;
-    struct reader_iter iter = reader_iterate(value);
-    char buffer[READER_KEY_MAX];
-    struct str key, member;
-    int found = 0;
-    while (reader_next_member(&iter, &key, &member)) {
-        char name[READER_KEY_MAX + 1];
-        struct str text = reader_key(key, buffer);
-        assert_non_null(text.data);
-        memcpy(name, text.data, text.len);
-        name[text.len] = '\0';
-        struct json_object *other;
-        assert_true(json_object_object_get_ex(tree, name, &other));
-        struct str last;
-        if (reader_find(value, name, &last) && last.data == member.data) {
-            compare(member, other);
-            found++;
-        }
-        if (other == NULL)
-            assert_false(reader_find(value, name, &last));
-    }
-    int not_null = 0;
-    json_object_object_foreach(tree, name, child)
-    {
-        (void)name;
-        not_null += child != NULL;
-    }
-    assert_int_equal(found, not_null);
-}
-
-static void compare(struct str value, struct json_object *tree)
-{
-    struct arena mem = {0};
-    struct error err;
-    int64_t number;
-    struct str text;
-    switch (reader_type(value)) {
-    case READER_NULL:
-        assert_null(tree);
-        break;
-    case READER_BOOL:
-        assert_true(json_object_is_type(tree, json_type_boolean));
-        assert_int_equal(json_object_get_boolean(tree), str_is(value, "true"));
-        break;
-    case READER_NUMBER:
-        assert_true(json_object_is_type(tree, json_type_int) ||
-                    json_object_is_type(tree, json_type_double));
-        if (parse_int64(value, &number))
-            assert_int_equal(json_object_get_int64(tree), number);
-        break;
-    case READER_STRING:
-        assert_true(json_object_is_type(tree, json_type_string));
-        assert_int_equal(reader_string(value, &mem, &text, &err), 0);
-        assert_int_equal(json_object_get_string_len(tree), text.len);
-        assert_memory_equal(json_object_get_string(tree), text.data, text.len);
-        break;
-    case READER_ARRAY: {
-        assert_true(json_object_is_type(tree, json_type_array));
-        assert_int_equal(json_object_array_length(tree), reader_count(value));
-        struct reader_iter iter = reader_iterate(value);
-        struct str item;
-        for (size_t i = 0; reader_next_item(&iter, &item); i++)
-            compare(item, json_object_array_get_idx(tree, i));
-        break;
-    }
-    case READER_OBJECT:
-        assert_true(json_object_is_type(tree, json_type_object));
-        compare_object(value, tree);
-        break;
-    }
-    arena_done(&mem);
-}
-
-/* True when the reader takes the text, and then json-c agrees with it. */
+/* True when the reader takes the text; json-c agrees in either case. */
 static bool agree(struct str text)
 {
-    struct str value;
-    struct error err;
-    if (reader_check(text, NESTING, &value, &err) != 0)
-        return false;
-    enum json_tokener_error problem;
-    struct json_object *tree = oracle_parse(text, &problem);
-    if (problem != json_tokener_success)
-        fail_msg("json-c refuses %.*s: %s", STR_ARG(text), json_tokener_error_desc(problem));
-    compare(value, tree);
-    json_object_put(tree);
-    return true;
+    const char *why;
+    enum json_verdict verdict = json_oracle(text, NESTING, &why);
+    if (verdict == JSON_DISPUTED)
+        fail_msg("%s: %.*s", why, STR_ARG(text));
+    return verdict == JSON_ACCEPTED;
 }
 
 /* ---- texts ---- */
