@@ -84,17 +84,19 @@ archives = $(foreach l,$(filter $(call closure,$1),$(LAYERS)),$(if $(src_$l),$(B
 pkgs     = $(sort $(foreach l,$(call closure,$1),$(pkgs_$l)))
 
 sources     := $(wildcard src/*/*.c tests/support/*.c tests/unit/*/test_*.c tests/property/test_*.c \
-	tests/conformance/*.c tests/e2e/stoppable/*.c)
+	tests/conformance/*.c tests/fuzz/*.c tests/e2e/stoppable/*.c)
 objects     := $(sources:%.c=$(B)/obj/%.o)
 PROGRAMS    := $(patsubst src/cmd/%.c,$(B)/%,$(wildcard src/cmd/deviceshare-*.c))
 UNIT        := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/*/test_*.c))
 PROPERTY    := $(patsubst %.c,$(B)/%,$(wildcard tests/property/test_*.c))
 CONFORMANCE := $(if $(wildcard tests/conformance/*.c),$(B)/tests/conformance)
+FUZZ        := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 SUPPORT     := $(if $(wildcard tests/support/*.c),$(B)/tests/libsupport.a)
 # The daemon once more, for stories that stop it in the middle of a bind.
 STOPPABLE   := $(B)/tests/stoppable-extender
-# What the property tests and the conformance runner work on.
+# What the property tests and the conformance runner work on, and the fuzz targets.
 domain      := base core state codec sched
+fuzzed      := $(domain) config embed
 
 # ---- compile and link ---------------------------------------------------------------------------
 # PKGS is the list of libraries a target is compiled or linked with.
@@ -123,6 +125,7 @@ $(foreach l,$(LAYERS),$(eval $(call layer_rules,$l)))
 
 $(B)/obj/tests/% $(B)/tests/property/%: private PKGS = cmocka $(call pkgs,$(domain))
 $(B)/tests/conformance: private PKGS = $(call pkgs,$(domain))
+$(B)/tests/fuzz/%: private PKGS = cmocka $(call pkgs,$(fuzzed))
 $(B)/deviceshare-%: private PKGS = $(call pkgs,cmd)
 
 $(B)/tests/libsupport.a: $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/support/*.c))
@@ -134,11 +137,16 @@ $(B)/tests/conformance: $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/conformance
 
 $(STOPPABLE): private PKGS = $(call pkgs,cmd)
 $(STOPPABLE): private ldflags += \
-	$(addprefix -Wl$(comma)--wrap=,cache_book fence_reason kube_client_send cache_confirm)
+	$(addprefix -Wl$(comma)--wrap=,cache_book fence_reason_for kube_client_send cache_confirm)
 $(STOPPABLE): $(B)/obj/src/cmd/deviceshare-extender.o $(B)/obj/tests/e2e/stoppable/stop_at.o \
 	$(call archives,cmd)
 
-$(PROGRAMS) $(UNIT) $(PROPERTY) $(CONFORMANCE) $(STOPPABLE):
+# As plain programs that run over a corpus; with FUZZER=1, and clang, those that make up their input.
+$(FUZZ): private LDFLAGS += $(if $(FUZZER),-fsanitize=fuzzer)
+$(FUZZ): $(B)/%: $(B)/obj/%.o $(if $(FUZZER),,$(B)/obj/tests/fuzz/replay.o) \
+	$(SUPPORT) $(call archives,$(fuzzed))
+
+$(PROGRAMS) $(UNIT) $(PROPERTY) $(CONFORMANCE) $(STOPPABLE) $(FUZZ):
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(code) $(ldflags) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
@@ -160,8 +168,10 @@ FORCE:
 -include $(objects:.o=.d)
 
 # ---- targets for people -------------------------------------------------------------------------
-.PHONY: FORCE all run tests test check conformance test-check test-unit test-property test-conformance \
-	test-integration test-bare e2e e2e-parts figures install uninstall clean help deps
+.PHONY: FORCE all run tests test check conformance model fuzz fuzz-run \
+	test-check test-unit test-property test-conformance \
+	test-corpus test-integration test-bare e2e e2e-parts figures \
+	install uninstall clean help deps
 
 all: $(PROGRAMS) | deps ## build the programs (default)
 
@@ -174,19 +184,32 @@ suite = @B='$(B)' PYTHON='$(PYTHON)' TEST='$(TEST)' SAN='$(SAN)' \
 	HEADER_CC='$(compile) $(warn_src) -Werror $(call pkg,--cflags,$(call pkgs,cmd))' \
 	tests/checks/suite.sh
 
-tests: all $(UNIT) $(PROPERTY) $(CONFORMANCE) $(call archives,core) ## build the programs and all tests
+tests: all $(UNIT) $(PROPERTY) $(CONFORMANCE) $(FUZZ) $(call archives,core) ## build the programs and all tests
 
 test: tests ## build and test everything (TEST=pattern picks)
-	$(suite) check unit property conformance integration
+	$(suite) check unit property conformance corpus integration
 
 check: test-check ## check layers, headers, symbols, style and docs
 test-check: $(PROGRAMS) $(call archives,core)
 test-unit: $(UNIT)
 test-property: $(PROPERTY)
 test-conformance: $(CONFORMANCE)
+test-corpus: $(FUZZ)
 test-integration: $(PROGRAMS) $(CONFORMANCE)
-test-check test-unit test-property test-conformance test-integration: | deps ## one part of the tests
+test-check test-unit test-property test-conformance test-corpus test-integration: | deps ## one part of the tests
 	$(suite) $(@:test-%=%)
+
+model: ## check the model of the protocol with SPIN, whole and without each safeguard (V=1 tells why)
+	@.ci/deps spin gcc libc6-dev
+	@V='$(V)' tests/model/check.sh '$(CURDIR)/build/model'
+
+# libFuzzer needs every object told of coverage; such a build is one of its own.
+fuzz: | deps ## let each fuzz target make up input (SECONDS=n each, TEST=pattern)
+	@MAKEFLAGS= $(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address,undefined FUZZER=1 \
+		SECONDS='$(SECONDS)' TEST='$(TEST)' V='$(V)' fuzz-run
+
+fuzz-run: $(FUZZ)
+	@B='$(B)' TEST='$(TEST)' tests/fuzz/run.sh $(SECONDS)
 
 test-bare: | deps ## run README's commands in a minimal Debian root (needs root)
 	@tests/bare/run.sh

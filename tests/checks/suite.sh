@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# suite.sh PART...: run these parts of the tests (check unit property conformance integration),
+# suite.sh PART...: run these parts of the tests (check unit property conformance corpus integration),
 # print a line for each and the sum in the last one.  Started by `make test` from the top of the
 # tree, with B, PYTHON, TEST, SAN and HEADER_CC in the environment.  Logs are left in $B/log.
 set -u
@@ -75,6 +75,12 @@ part_unit() {
 part_property() {
     mapfile -t programs < <(built tests/property/test_*.c)
     run_cmocka 600 "${programs[@]}"
+}
+
+# Each fuzz target over its corpus.
+part_corpus() {
+    mapfile -t programs < <(built tests/fuzz/fuzz_*.c)
+    run_cmocka 120 "${programs[@]}"
 }
 
 part_conformance() {

@@ -55,12 +55,12 @@ enum book_result __wrap_cache_book(struct cache *cache, struct str uid, struct s
     return result;
 }
 
-const char *__real_fence_reason(struct fence *fence);
-const char *__wrap_fence_reason(struct fence *fence);
+const char *__real_fence_reason_for(struct fence *fence, uint64_t permit);
+const char *__wrap_fence_reason_for(struct fence *fence, uint64_t permit);
 
-const char *__wrap_fence_reason(struct fence *fence)
+const char *__wrap_fence_reason_for(struct fence *fence, uint64_t permit)
 {
-    const char *reason = __real_fence_reason(fence);
+    const char *reason = __real_fence_reason_for(fence, permit);
     if (in_binding && reason == NULL)
         come_to("checked");
     return reason;
