@@ -80,11 +80,11 @@ def test_cards_change_under_load(cluster, start, load):
         ("sick", [gpu(0, health=False), *whole[1:]],
          lambda: not daemon.card("n1", 0)["usable"], {("n1", 0)}),
         ("gone", whole[:3], lambda: not (daemon.card("n1", 3) or {}).get("registered"), {("n1", 3)}),
-        ("back", whole, lambda: daemon.card("n1", 3)["usable"], set()),
-        ("more", gpus(6), lambda: daemon.card("n1", 5), set()),
+        ("back", whole, lambda: (daemon.card("n1", 3) or {}).get("usable"), set()),
+        ("more", gpus(6), lambda: (daemon.card("n1", 5) or {}).get("usable"), set()),
         ("none", [], lambda: daemon.node("n1")["hasDevices"] and not (
             daemon.card("n1", 1) or {}).get("registered"), {("n1", minor) for minor in range(6)}),
-        ("all", gpus(6), lambda: daemon.card("n1", 5)["usable"], set()),
+        ("all", gpus(6), lambda: (daemon.card("n1", 5) or {}).get("usable"), set()),
     ]
     for change, cards, seen, barred in changes:
         cluster.update_device("n1", *cards)
