@@ -198,8 +198,12 @@ class Setting:
         config = extended_config(plane, self.extender.url) if with_us else plain_config(plane)
         self.scheduler = plane.scheduler(config, f"scheduler-{nodes}-{int(with_us)}")
         self.runs = []
+        self.scheduler.pause()
 
     def run(self, number, count):
+        """One burst, while every other setting's kube-scheduler stands still."""
+        self.scheduler.resume()
+        time.sleep(3)  # it catches up with what happened meanwhile
         load = os.getloadavg()[0]
         mark = self.plane.audit_mark()
         parts = [part for part in (self.scheduler, self.extender) if part]
@@ -218,6 +222,7 @@ class Setting:
                           "writes": len(ours) / count, "cpu": cpu, "load": load})
         say(f"  {self.name}, {self.nodes} nodes: {count / seconds:.0f} pods/s, load {load:.1f}")
         empty(self.cluster)
+        self.scheduler.pause()
 
     def end(self):
         for part in (self.scheduler, self.extender):
@@ -242,11 +247,11 @@ def measure_burst(plane, directory, arguments):
     for nodes in arguments.nodes:
         cluster = set_up(plane, f"burst-{nodes}")
         fill(cluster, nodes)
-        # In turns, so that both meet the same weather.
-        for with_us in (False, True):
-            setting = Setting(plane, cluster, directory, with_us, nodes)
-            for number in range(arguments.runs + 1):
-                setting.run(f"{number}{'ab'[with_us]}", arguments.pods)
+        settings = [Setting(plane, cluster, directory, with_us, nodes) for with_us in (False, True)]
+        for number in range(arguments.runs + 1):
+            for setting in settings:  # in turns, so that both meet the same weather
+                setting.run(f"{number}{'ab'[setting.with_us]}", arguments.pods)
+        for setting in settings:
             setting.end()
             rows.append(setting.row())
         cluster.tear_down()
