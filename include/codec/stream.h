@@ -88,7 +88,8 @@ struct watch_event {
     struct str status_text;      /* of WATCH_ERROR: reason and message */
 };
 
-/* Read one watch line. -EINVAL with a sentence. */
+/* Read one watch line. -EINVAL with a sentence, -E2BIG when nested too deep,
+ * -ENOMEM. */
 int watch_decode(struct str line, struct arena *mem, struct watch_event *ret, struct error *err);
 
 #endif

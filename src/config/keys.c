@@ -267,7 +267,7 @@ const struct config_key config_keys[] = {
              "are not more device nodes than metrics.perCardMaxNodes."},
     {.path = "metrics.perCardMaxNodes", INTEGER(metrics.per_card_max_nodes, 0, 100000),
      .standard = "500", RELOADABLE,
-     .help = "Device nodes up to which metrics.perCard: auto means on. A node with 8 GPUs has 24 "
+     .help = "Device nodes up to which metrics.perCard: auto means on. A node with 8 GPUs has 48 "
              "series."},
 
     {.path = "debug.remote", BOOL(debug.remote), .standard = "false", RELOADABLE,
