@@ -37,7 +37,8 @@ endif
 comma   := ,
 empty   :=
 space   := $(empty) $(empty)
-variant := $(strip $(filter-out gcc,$(notdir $(CC))) $(subst $(comma),+,$(SAN)))
+variant := $(strip $(filter-out gcc,$(notdir $(CC))) $(subst $(comma),+,$(SAN)) \
+	$(if $(LOCKTIME),locktime))
 B       := build$(addprefix /,$(subst $(space),-,$(variant)))
 
 Q   := $(if $(V),,@)
@@ -84,7 +85,7 @@ archives = $(foreach l,$(filter $(call closure,$1),$(LAYERS)),$(if $(src_$l),$(B
 pkgs     = $(sort $(foreach l,$(call closure,$1),$(pkgs_$l)))
 
 sources     := $(wildcard src/*/*.c tests/support/*.c tests/unit/*/test_*.c tests/property/test_*.c \
-	tests/conformance/*.c tests/fuzz/*.c tests/e2e/stoppable/*.c)
+	tests/conformance/*.c tests/fuzz/*.c tests/e2e/stoppable/*.c tests/bench/*.c)
 objects     := $(sources:%.c=$(B)/obj/%.o)
 PROGRAMS    := $(patsubst src/cmd/%.c,$(B)/%,$(wildcard src/cmd/deviceshare-*.c))
 UNIT        := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/*/test_*.c))
@@ -94,6 +95,8 @@ FUZZ        := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 SUPPORT     := $(if $(wildcard tests/support/*.c),$(B)/tests/libsupport.a)
 # The daemon once more, for stories that stop it in the middle of a bind.
 STOPPABLE   := $(B)/tests/stoppable-extender
+# What `make bench` runs: the benchmarks from inside, a bare HTTP server, and who calls both.
+BENCH       := $(addprefix $(B)/tests/bench/,inside echo caller)
 # What the property tests and the conformance runner work on, and the fuzz targets.
 domain      := base core state codec sched
 fuzzed      := $(domain) config embed
@@ -141,12 +144,23 @@ $(STOPPABLE): private ldflags += \
 $(STOPPABLE): $(B)/obj/src/cmd/deviceshare-extender.o $(B)/obj/tests/e2e/stoppable/stop_at.o \
 	$(call archives,cmd)
 
+# With LOCKTIME=1 the time under the lock of the state is measured; tests/bench/lock_time.h.
+$(if $(LOCKTIME),$(B)/obj/src/state/%.o): private defines = \
+	-DLOCK_TIME_REPLACE -include tests/bench/lock_time.h
+
+bench_inside := $(filter-out %/echo.c %/caller.c,$(wildcard tests/bench/*.c))
+$(B)/tests/bench/inside: private PKGS = $(call pkgs,kube config)
+$(B)/tests/bench/inside: private ldflags += -Wl,--wrap=kube_client_send
+$(B)/tests/bench/inside: $(bench_inside:%.c=$(B)/obj/%.o) $(call archives,kube config)
+$(B)/tests/bench/echo: private PKGS = libmicrohttpd
+$(B)/tests/bench/echo $(B)/tests/bench/caller: $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
+
 # As plain programs that run over a corpus; with FUZZER=1, and clang, those that make up their input.
 $(FUZZ): private LDFLAGS += $(if $(FUZZER),-fsanitize=fuzzer)
 $(FUZZ): $(B)/%: $(B)/obj/%.o $(if $(FUZZER),,$(B)/obj/tests/fuzz/replay.o) \
 	$(SUPPORT) $(call archives,$(fuzzed))
 
-$(PROGRAMS) $(UNIT) $(PROPERTY) $(CONFORMANCE) $(STOPPABLE) $(FUZZ):
+$(PROGRAMS) $(UNIT) $(PROPERTY) $(CONFORMANCE) $(STOPPABLE) $(FUZZ) $(BENCH):
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(code) $(ldflags) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
@@ -170,7 +184,7 @@ FORCE:
 # ---- targets for people -------------------------------------------------------------------------
 .PHONY: FORCE all run tests test check conformance model fuzz fuzz-run \
 	test-check test-unit test-property test-conformance \
-	test-corpus test-integration test-bare e2e e2e-parts figures \
+	test-corpus test-integration test-bare e2e e2e-parts figures bench \
 	install uninstall clean help deps
 
 all: $(PROGRAMS) | deps ## build the programs (default)
@@ -222,6 +236,12 @@ e2e: all $(STOPPABLE) e2e-parts | deps ## play the stories on a real control pla
 figures: all e2e-parts | deps ## measure on a real control plane, minutes (ARGS=, see docs/figures.md)
 	@DEVICESHARE_BUILD='$(B)' K8S_VERSION='$(K8S_VERSION)' PYTHONDONTWRITEBYTECODE=1 \
 		$(PYTHON) tests/bench/figures.py $(or $(ARGS),all)
+
+# The time under the lock is measured by a build of its own.
+bench: $(PROGRAMS) $(BENCH) | deps ## measure against the targets (SMOKE=1: right answers only; ARGS=, see docs/benchmarks.md)
+	@MAKEFLAGS= $(MAKE) --no-print-directory LOCKTIME=1 V='$(V)' build/locktime/tests/bench/inside
+	@DEVICESHARE_BUILD='$(B)' PYTHONDONTWRITEBYTECODE=1 \
+		$(PYTHON) tests/bench/bench.py $(if $(SMOKE),--smoke) $(ARGS)
 
 e2e-parts: | deps ## build etcd and Kubernetes for e2e, if they are not there (10 minutes, once)
 	@tests/e2e/parts/build.sh $(K8S_VERSION)
