@@ -99,7 +99,7 @@ STOPPABLE   := $(B)/tests/stoppable-extender
 BENCH       := $(addprefix $(B)/tests/bench/,inside echo caller)
 # What the property tests and the conformance runner work on, and the fuzz targets.
 domain      := base core state codec sched
-fuzzed      := $(domain) config embed
+fuzzed      := $(domain) config embed http
 
 # ---- compile and link ---------------------------------------------------------------------------
 # PKGS is the list of libraries a target is compiled or linked with.
@@ -127,6 +127,7 @@ endef
 $(foreach l,$(LAYERS),$(eval $(call layer_rules,$l)))
 
 $(B)/obj/tests/% $(B)/tests/property/%: private PKGS = cmocka $(call pkgs,$(domain))
+$(B)/obj/tests/fuzz/%: private PKGS = cmocka $(call pkgs,$(fuzzed))
 $(B)/tests/conformance: private PKGS = $(call pkgs,$(domain))
 $(B)/tests/fuzz/%: private PKGS = cmocka $(call pkgs,$(fuzzed))
 $(B)/deviceshare-%: private PKGS = $(call pkgs,cmd)
@@ -159,6 +160,16 @@ $(B)/tests/bench/echo $(B)/tests/bench/caller: $(B)/tests/bench/%: $(B)/obj/test
 $(FUZZ): private LDFLAGS += $(if $(FUZZER),-fsanitize=fuzzer)
 $(FUZZ): $(B)/%: $(B)/obj/%.o $(if $(FUZZER),,$(B)/obj/tests/fuzz/replay.o) \
 	$(SUPPORT) $(call archives,$(fuzzed))
+# The server's loop is turned by hand, and its log is not kept.
+$(B)/tests/fuzz/fuzz_http: $(B)/obj/tests/fuzz/http_messages.o
+$(B)/tests/fuzz/fuzz_http: private ldflags += \
+	$(addprefix -Wl$(comma)--wrap=,MHD_start_daemon connections_start log_write)
+
+ifdef FUZZER
+# What an oracle does is no news.
+$(B)/obj/tests/support/%.o: private code += -fno-sanitize=fuzzer-no-link
+$(B)/obj/src/http/server.o: private defines = -DCONNECTION_MEMORY_BYTES='((size_t)16384)'
+endif
 
 $(PROGRAMS) $(UNIT) $(PROPERTY) $(CONFORMANCE) $(STOPPABLE) $(FUZZ) $(BENCH):
 	@mkdir -p $(@D)
@@ -218,12 +229,13 @@ model: ## check the model of the protocol with SPIN, whole and without each safe
 	@V='$(V)' tests/model/check.sh '$(CURDIR)/build/model'
 
 # libFuzzer needs every object told of coverage; such a build is one of its own.
-fuzz: | deps ## let each fuzz target make up input (SECONDS=n each, TEST=pattern)
+fuzz: | deps ## let each fuzz target make up input (SECONDS=n each, or RUNS=n; TEST=pattern)
 	@MAKEFLAGS= $(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address,undefined FUZZER=1 \
-		SECONDS='$(SECONDS)' TEST='$(TEST)' V='$(V)' fuzz-run
+		SECONDS='$(SECONDS)' RUNS='$(RUNS)' MERGE='$(MERGE)' TEST='$(TEST)' V='$(V)' fuzz-run
 
 fuzz-run: $(FUZZ)
-	@B='$(B)' TEST='$(TEST)' tests/fuzz/run.sh $(SECONDS)
+	@B='$(B)' TEST='$(TEST)' SECONDS_EACH='$(SECONDS)' RUNS='$(RUNS)' MERGE='$(MERGE)' \
+		tests/fuzz/run.sh
 
 test-bare: | deps ## run README's commands in a minimal Debian root (needs root)
 	@tests/bare/run.sh

@@ -10,6 +10,7 @@
 struct framing {
     unsigned hosts, lengths, encodings;
     const char *length, *encoding; /* of the request; the last one's value, NULL = none */
+    bool expects;    /* to be told to go on before it sends its body */
     bool blank_name; /* "Content-Length :" is no name to the library, and may be one to a proxy */
 };
 

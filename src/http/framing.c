@@ -24,6 +24,8 @@ static enum MHD_Result count_header(void *self, enum MHD_ValueKind kind, const c
     } else if (strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
         framing->encodings++;
         framing->encoding = value;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_EXPECT) == 0) {
+        framing->expects = true;
     }
     return MHD_YES;
 }
@@ -32,6 +34,12 @@ void framing_read(struct MHD_Connection *connection, struct framing *ret)
 {
     *ret = (struct framing){0};
     MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, ret);
+}
+
+static bool has_body(const struct framing *framing)
+{
+    return framing->encodings > 0 ||
+           (framing->lengths > 0 && framing->length[strspn(framing->length, "0")] != '\0');
 }
 
 const char *framing_problem(const struct framing *framing, const char *version)
@@ -47,5 +55,8 @@ const char *framing_problem(const struct framing *framing, const char *version)
     if (framing->encodings > 1 ||
         (framing->encodings == 1 && strcasecmp(framing->encoding, "chunked") != 0))
         return "the only Transfer-Encoding understood is chunked";
+    /* The library would take what follows for its body, and then find that there is none. */
+    if (framing->expects && !has_body(framing))
+        return "Expect without a body";
     return NULL;
 }

@@ -4,7 +4,7 @@
 #include "cache_model.h"
 
 /* The state machine: the bytes decide which events and verbs come, and on whom; the naive model says what must
- * be. One byte a choice, four where there are more than 256. */
+ * be. One byte a choice, four where there are more than 256. The world is small: few cards are fought over. */
 
 struct bytes {
     const uint8_t *at, *end;
@@ -22,7 +22,7 @@ static uint32_t below(void *self, uint32_t bound)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes bytes = {data, data + size};
-    cache_model_begin((struct choices){below, &bytes});
+    cache_model_begin((struct choices){below, &bytes}, 3, 8);
     while (bytes.at < bytes.end)
         cache_model_step();
     cache_model_compare();

@@ -142,6 +142,8 @@ def test_ambiguous_framing_is_refused(daemon):
         b"Transfer-Encoding : chunked\r\n\r\n{}",
         b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
         b"Content-Length\t: 5\r\n\r\n{}",
+        b"POST /filter HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n{}",
+        b"POST /filter HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 00\r\n\r\n{}",
     ]
     for request in requests:
         with daemon.connect() as sock:

@@ -32,7 +32,7 @@ static void test_a_million_operations(void **state)
 {
     (void)state;
     struct rng rng = rng_seeded(20261129);
-    cache_model_begin((struct choices){below, &rng});
+    cache_model_begin((struct choices){below, &rng}, 6, 40);
     for (int i = 0; i < OPERATIONS; i++) {
         cache_model_step();
         if (i % 1000 == 0)
@@ -42,8 +42,25 @@ static void test_a_million_operations(void **state)
     cache_model_end();
 }
 
+/* Few cards that everybody wants, and a beginning again and again. */
+static void test_small_worlds(void **state)
+{
+    (void)state;
+    struct rng rng = rng_seeded(20261130);
+    for (int i = 0; i < OPERATIONS / 250; i++) {
+        cache_model_begin((struct choices){below, &rng}, 3, 8);
+        for (int step = 0; step < 250; step++)
+            cache_model_step();
+        cache_model_compare();
+        cache_model_end();
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_million_operations)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_million_operations),
+        cmocka_unit_test(test_small_worlds),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

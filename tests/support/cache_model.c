@@ -1,254 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cache_model.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "cache_world.h"
 #include "core/request.h"
-#include "state/cache.h"
 
-enum { NODES = 6, PODS = 40, CARDS = 6 };
-
-struct model_card {
-    enum device_kind kind;
-    int32_t minor;
-    bool healthy;
-    struct amount total; /* as stated */
-};
-
-struct model_node {
-    bool has_node, has_devices, device_plugin;
-    int card_count;
-    struct model_card cards[CARDS];
-};
-
-struct model_pod {
-    bool known;
-    bool invalid;
-    struct pod_request request;
-    int node; /* -1: no place */
-    enum booking_state state;
-    bool confirmed;
-    bool in_flight;
-    int64_t until; /* BOOKING_TENTATIVE */
-    int share_count;
-    struct share shares[8];
-};
-
-static struct model_node nodes[NODES];
-static struct model_pod pods[PODS];
+static struct world world;
 static struct cache *cache;
-static const struct pod_policy no_policy;
 static struct choices choices;
-static int64_t now; /* moves with the operations */
-
-static struct str node_name(int n)
-{
-    static const char *const names[NODES] = {"n-0", "n-1", "n-2", "n-3", "n-4", "n-5"};
-    return str_from(names[n]);
-}
-
-static struct str pod_uid(int p)
-{
-    static char uids[PODS][8];
-    snprintf(uids[p], sizeof uids[p], "uid-%d", p);
-    return str_from(uids[p]);
-}
 
 static int below(int bound)
 {
     return (int)choices.below(choices.self, (uint32_t)bound);
 }
 
-/* ---- the model's own arithmetic ---- */
-
-static struct amount usable_total(const struct model_card *card)
+static int any_node(void)
 {
-    return card->healthy ? card->total : (struct amount){0};
+    return below(world.node_count);
 }
 
-static const struct model_card *find_card(const struct model_node *node, enum device_kind kind,
-                                          int32_t minor)
+static int any_pod(void)
 {
-    for (int i = 0; node->has_devices && i < node->card_count; i++) {
-        if (node->cards[i].kind == kind && node->cards[i].minor == minor)
-            return &node->cards[i];
-    }
-    return NULL;
+    return below(world.pod_count);
 }
 
-static int64_t max64(int64_t a, int64_t b)
+static void compare_node(int n)
 {
-    return a > b ? a : b;
-}
-
-static bool names(const struct device_request *request, enum dimension dim)
-{
-    return (request->named & DIM_BIT(dim)) != 0;
-}
-
-/* No single figure is past the bounds of core/device.h. */
-static int64_t capped(int64_t ratio)
-{
-    return ratio < CARD_PERCENT_MAX ? ratio : CARD_PERCENT_MAX;
-}
-
-/* What a request takes on a card of this total. */
-static struct amount wanted(const struct device_request *request, struct amount total)
-{
-    struct amount amount = request->each;
-    if (names(request, DIM_RATIO) && !names(request, DIM_BYTES) && total.bytes > 0)
-        amount.bytes = request->each.ratio * total.bytes / 100;
-    if (names(request, DIM_BYTES) && !names(request, DIM_RATIO) && total.bytes > 0 &&
-        total.ratio > 0)
-        amount.ratio = capped(request->each.bytes * 100 / total.bytes);
-    return amount;
-}
-
-/* An annotation's share with the memory figure it lacks, as far as the card's size is known. */
-static struct amount completed(const struct device_request *request, struct amount amount,
-                               struct amount total)
-{
-    if (amount.bytes == 0 && !names(request, DIM_BYTES))
-        amount.bytes = amount.ratio * total.bytes / 100;
-    else if (amount.ratio == 0 && !names(request, DIM_RATIO) && total.ratio > 0)
-        amount.ratio = capped(amount.bytes * 100 / total.bytes);
-    return amount;
-}
-
-static bool believable(const struct device_request *request, struct amount have,
-                       struct amount total)
-{
-    struct amount want = wanted(request, total);
-    if (have.percent != want.percent)
-        return false;
-    if ((names(request, DIM_BYTES) || total.bytes > 0) && have.bytes != want.bytes)
-        return false;
-    if (names(request, DIM_RATIO))
-        return have.ratio == want.ratio;
-    if (total.bytes == 0 || total.ratio == 0)
-        return true;
-    return have.ratio == want.ratio || have.ratio + 1 == want.ratio;
-}
-
-/* How a placed pod is charged: fills charges, returns the trust. */
-static enum charge_trust model_charge(const struct model_pod *pod, struct share *charges)
-{
-    const struct model_node *node = &nodes[pod->node];
-    int named[DEVICE_KIND_MAX] = {0};
-    bool trusted = !pod->invalid, complete = true;
-    for (int i = 0; i < pod->share_count; i++)
-        named[pod->shares[i].kind]++;
-    for (int kind = 0; kind < DEVICE_KIND_MAX; kind++) {
-        int64_t want = pod->invalid ? 0 : pod->request.of[kind].count;
-        complete = complete && named[kind] >= want;
-        trusted = trusted && named[kind] == want;
-    }
-    if (pod->share_count == 0)
-        complete = false;
-    for (int i = 0; i < pod->share_count; i++) {
-        const struct device_request *request = &pod->request.of[pod->shares[i].kind];
-        const struct model_card *card = find_card(node, pod->shares[i].kind, pod->shares[i].minor);
-        struct amount total = card != NULL ? usable_total(card) : (struct amount){0};
-        struct amount have = completed(request, pod->shares[i].amount, total);
-        struct amount want = wanted(request, total);
-        charges[i] = pod->shares[i];
-        charges[i].amount = have;
-        if (!believable(request, have, total)) {
-            trusted = false;
-            charges[i].amount = (struct amount){max64(have.percent, want.percent),
-                                                max64(have.ratio, want.ratio),
-                                                max64(have.bytes, want.bytes)};
-        }
-    }
-    return !complete ? CHARGE_UNKNOWN : trusted ? CHARGE_TRUSTED : CHARGE_INCONSISTENT;
-}
-
-static struct amount model_used(int n, enum device_kind kind, int32_t minor, uint32_t *ret_pods)
-{
-    struct amount used = {0};
-    *ret_pods = 0;
-    for (int p = 0; p < PODS; p++) {
-        if (!pods[p].known || pods[p].node != n)
-            continue;
-        struct share charges[8];
-        model_charge(&pods[p], charges);
-        for (int i = 0; i < pods[p].share_count; i++) {
-            if (charges[i].kind != kind || charges[i].minor != minor)
-                continue;
-            used.percent += charges[i].amount.percent;
-            used.ratio += charges[i].amount.ratio;
-            used.bytes += charges[i].amount.bytes;
-            ++*ret_pods;
-        }
-    }
-    return used;
-}
-
-static bool model_closed(int n)
-{
-    for (int p = 0; p < PODS; p++) {
-        struct share charges[8];
-        if (pods[p].known && pods[p].node == n &&
-            model_charge(&pods[p], charges) == CHARGE_UNKNOWN)
-            return true;
-    }
-    return false;
-}
-
-static bool card_fits(int n, const struct model_card *card, const struct device_request *request)
-{
-    struct amount total = usable_total(card), want = wanted(request, total);
-    uint32_t pod_count;
-    struct amount used = model_used(n, card->kind, card->minor, &pod_count);
-    if (names(request, DIM_PERCENT) && total.percent == 0)
-        return false;
-    if (names(request, DIM_RATIO) && total.ratio == 0)
-        return false;
-    if (names(request, DIM_BYTES) && total.bytes == 0)
-        return false;
-    if (request->whole && pod_count > 0)
-        return false;
-    return used.percent + want.percent <= max64(total.percent, used.percent) &&
-           (total.ratio == 0 || want.ratio == 0 ||
-            used.ratio + want.ratio <= max64(total.ratio, used.ratio)) &&
-           (total.bytes == 0 || want.bytes == 0 ||
-            used.bytes + want.bytes <= max64(total.bytes, used.bytes)) &&
-           (want.percent == 0 || used.percent + want.percent <= total.percent);
-}
-
-static bool model_fits(int n, const struct pod_request *request)
-{
-    const struct model_node *node = &nodes[n];
-    if (!node->has_node || !node->has_devices || model_closed(n))
-        return false;
-    if (node->device_plugin && request->of[DEVICE_GPU].count > 0)
-        return false;
-    for (int kind = 0; kind < DEVICE_KIND_MAX; kind++) {
-        const struct device_request *of = &request->of[kind];
-        int64_t fit = 0;
-        for (int i = 0; i < node->card_count; i++)
-            fit += (int)node->cards[i].kind == kind && card_fits(n, &node->cards[i], of);
-        if (of->count > 0 && fit < of->count)
-            return false;
-    }
-    return true;
+    world_compare_node(&world, cache, n);
 }
 
 /* ---- random input ---- */
 
-static const int64_t sizes[] = {INT64_C(17179869184), INT64_C(25769803776), INT64_C(85899345920),
-                                1000};
-
 static struct amount random_total(enum device_kind kind)
 {
+    static const int64_t sizes[] = {INT64_C(17179869184), INT64_C(25769803776),
+                                    INT64_C(85899345920), 1000};
     if (kind != DEVICE_GPU)
         return (struct amount){.percent = 100};
     return (struct amount){100, 100, sizes[below(4)]};
@@ -292,79 +86,119 @@ static struct pod_request random_request(void)
     return request;
 }
 
-/* ---- comparing ---- */
-
-static void compare_node(int n)
+static const struct device_policy *random_policy(void)
 {
-    struct arena mem;
-    struct node_view view;
-    arena_init(&mem, 0);
-    int found = cache_node_get(cache, node_name(n), &mem, &view);
-    const struct model_node *node = &nodes[n];
-    int placed = 0;
-    for (int p = 0; p < PODS; p++)
-        placed += pods[p].known && pods[p].node == n;
-    assert_int_equal(found, node->has_node || node->has_devices || placed > 0);
-    if (found == 1) {
-        assert_int_equal(view.has_node, node->has_node);
-        assert_int_equal(view.device_plugin, node->device_plugin);
-        assert_int_equal(view.has_devices, node->has_devices);
-        assert_int_equal(view.closed, model_closed(n));
-        assert_int_equal(view.pod_count, placed);
-        int listed = 0;
-        for (uint32_t i = 0; i < view.card_count; i++) {
-            const struct card_view *card = &view.cards[i];
-            uint32_t pod_count;
-            struct amount used = model_used(n, card->kind, card->minor, &pod_count);
-            const struct model_card *model = find_card(node, card->kind, card->minor);
-            assert_int_equal(card->registered, model != NULL);
-            listed += card->registered;
-            if (model != NULL) {
-                struct amount total = usable_total(model);
-                assert_memory_equal(&card->total, &total, sizeof total);
-            }
-            assert_memory_equal(&card->used, &used, sizeof used);
-            assert_int_equal(card->pods, pod_count);
+    static const char *const policies[] = {"default", "binpack", "spread"};
+    return device_policy_find(str_from(policies[below(3)]));
+}
+
+/* Shares as another scheduler might have written them: right, wrong, on cards that are not there. */
+static int random_shares(const struct model_pod *pod, int n, struct share *shares)
+{
+    int count = 0;
+    for (int kind = 0; kind < DEVICE_KIND_MAX; kind++) {
+        const struct device_request *of = &pod->request.of[kind];
+        int64_t want = pod->invalid ? below(2) : of->count;
+        if (below(10) == 0)
+            want = below(3);
+        int32_t minor = below(3);
+        for (int64_t i = 0; i < want && i < 2; i++, minor++) {
+            const struct model_card *card =
+                world_card(&world.nodes[n], (enum device_kind)kind, minor);
+            struct amount total = card != NULL ? world_usable(card) : (struct amount){0};
+            struct amount amount = world_wanted(of, total);
+            if (below(6) == 0)
+                amount.percent += 5;
+            if (below(6) == 0)
+                amount.bytes = 0;
+            if (below(6) == 0)
+                amount.ratio = below(100);
+            shares[count++] = (struct share){(enum device_kind)kind, minor, amount};
         }
-        assert_int_equal(listed, node->has_devices ? node->card_count : 0);
     }
-    arena_done(&mem);
+    return count;
 }
 
-static void compare_all(void)
+/* ---- what happens to a pod of the model ---- */
+
+static void unplace(struct model_pod *pod)
 {
-    struct error err = {0};
-    for (int n = 0; n < NODES; n++)
-        compare_node(n);
-    if (cache_check(cache, &err) < 0)
-        fail_msg("%s", err.text);
+    pod->state = BOOKING_NONE;
+    pod->node = -1;
+    pod->share_count = 0;
+    pod->annotation = ANNOTATION_ABSENT;
+    pod->confirmed = pod->unknown = pod->only_read = false;
 }
 
-/* ---- operations: each returns the node it touched, or -1 ---- */
+static void place(struct model_pod *pod, int n, enum booking_state state,
+                  enum annotation_state annotation, const struct share *shares, int count)
+{
+    unplace(pod);
+    pod->node = n;
+    pod->state = state;
+    pod->annotation = annotation;
+    pod->share_count = count;
+    pod->rejected = false;
+    memcpy(pod->shares, shares, sizeof *shares * (size_t)count);
+}
+
+static void unpass(struct model_pod *pod)
+{
+    pod->in_flight = pod->passed = false;
+    pod->only = -1;
+}
+
+static void lapse(struct model_pod *pod)
+{
+    if (pod->state == BOOKING_TENTATIVE)
+        unplace(pod);
+}
+
+static void go(struct model_pod *pod)
+{
+    world.removals += pod->known;
+    *pod = (struct model_pod){.node = -1, .only = -1};
+}
+
+/* A node that left the cache may or may not be remembered as somebody's only one, should it return. */
+static void forget_unknown_nodes(void)
+{
+    for (int p = 0; p < world.pod_count; p++) {
+        struct model_pod *pod = &world.pods[p];
+        if (pod->only >= 0 && !world_knows(&world, pod->only))
+            pod->only = ONLY_WENT;
+    }
+}
+
+/* ---- operations: each returns the node that it touched, or -1 ---- */
 
 static int op_node(void)
 {
-    int n = below(NODES);
-    nodes[n].has_node = below(4) != 0;
-    nodes[n].device_plugin = nodes[n].has_node && below(6) == 0;
-    struct node_facts facts = {node_name(n), nodes[n].device_plugin};
-    if (nodes[n].has_node)
+    int n = any_node();
+    struct model_node *node = &world.nodes[n];
+    node->has_node = below(4) != 0;
+    node->device_plugin = node->has_node && below(6) == 0;
+    struct node_facts facts = {world_node_name(n), node->device_plugin};
+    if (node->has_node) {
         assert_int_equal(cache_node_set(cache, &facts), 0);
-    else
-        cache_node_remove(cache, node_name(n));
+        node->node_mark = world.marks[CACHE_NODES];
+    } else {
+        cache_node_remove(cache, world_node_name(n));
+    }
     return n;
 }
 
 static int op_devices(void)
 {
-    int n = below(NODES);
-    struct model_node *node = &nodes[n];
+    int n = any_node();
+    struct model_node *node = &world.nodes[n];
     if (below(8) == 0) {
         node->has_devices = false;
-        cache_devices_remove(cache, node_name(n));
+        cache_devices_remove(cache, world_node_name(n));
         return n;
     }
     node->has_devices = true;
+    node->devices_mark = world.marks[CACHE_DEVICES];
     node->card_count = 0;
     struct device devices[CARDS];
     for (int32_t minor = 0; minor < 4 && node->card_count < CARDS; minor++) {
@@ -380,104 +214,205 @@ static int op_devices(void)
     }
     struct inventory inventory = {devices, (uint32_t)node->card_count};
     struct error err;
-    assert_int_equal(cache_devices_set(cache, node_name(n), &inventory, &err), 0);
+    assert_int_equal(cache_devices_set(cache, world_node_name(n), &inventory, &err), 0);
     return n;
 }
 
+/* One card breaks a bound: nothing changes. */
+static int op_bad_devices(void)
+{
+    int n = any_node();
+    struct device devices[2] = {{.kind = DEVICE_GPU, .total = {100, 100, 1000}},
+                                {.kind = DEVICE_GPU, .minor = 1, .total = {100, 100, 1000}}};
+    switch (below(4)) {
+    case 0:
+        devices[1].minor = 0;
+        break;
+    case 1:
+        devices[1].minor = -1;
+        break;
+    case 2:
+        devices[0].total.percent = -1;
+        break;
+    default:
+        devices[0].total.bytes = CARD_BYTES_MAX + 1;
+    }
+    struct inventory inventory = {devices, 2};
+    struct error err = {0};
+    assert_int_equal(cache_devices_set(cache, world_node_name(n), &inventory, &err), -EINVAL);
+    assert_true(err.text[0] != '\0');
+    return n;
+}
+
+/* ---- pods as they are told of, or read ---- */
+
+/* A pod event and what it must come to. */
+struct told {
+    struct pod facts;
+    struct share shares[SHARES];
+    enum booking_event event;
+};
+
 static struct pod pod_facts(int p)
 {
-    return (struct pod){.id = {STR("ns"), STR("pod"), pod_uid(p)}};
+    return (struct pod){.id = {STR("ns"), STR("pod"), world_pod_uid(p)}};
 }
 
-static void send(int p, const struct pod *facts)
+/* Somebody's word on where the pod runs and on which cards. */
+static void tell_bound(int p, int n, struct told *told)
 {
-    struct pod_event_result result;
-    const struct pod_request *request = pods[p].invalid ? NULL : &pods[p].request;
-    assert_int_equal(cache_pod_set(cache, facts, request, &no_policy, &result), 0);
-    assert_int_equal(result.state, pods[p].state);
+    const struct model_pod *pod = &world.pods[p];
+    told->facts = pod_facts(p);
+    told->facts.node_name = world_node_name(n);
+    told->event = pod->node < 0 || pod->node == n ? BOOKING_SEEN_HERE : BOOKING_SEEN_ELSEWHERE;
+    int kind = below(8);
+    told->facts.annotation = kind == 0   ? ANNOTATION_ABSENT
+                             : kind == 1 ? ANNOTATION_UNREADABLE
+                                         : ANNOTATION_READ;
+    if (told->facts.annotation != ANNOTATION_READ)
+        return;
+    int count;
+    if (pod->state >= BOOKING_BOOKED && pod->node == n && below(2) == 0) { /* as it was taken */
+        count = pod->share_count;
+        memcpy(told->shares, pod->shares, sizeof told->shares);
+    } else {
+        count = random_shares(pod, n, told->shares);
+    }
+    told->facts.shares = told->shares;
+    told->facts.share_count = (uint32_t)count;
 }
 
-static int op_pod_pending(void)
+static bool differs(const struct model_pod *pod, const struct pod *facts)
 {
-    int p = below(PODS);
-    struct model_pod *pod = &pods[p];
+    if (pod->annotation != facts->annotation)
+        return true;
+    if (facts->annotation != ANNOTATION_READ)
+        return false;
+    bool same = pod->share_count == (int)facts->share_count;
+    for (int i = 0; same && i < pod->share_count; i++) {
+        const struct share *a = &pod->shares[i], *b = &facts->shares[i];
+        same = a->kind == b->kind && a->minor == b->minor &&
+               memcmp(&a->amount, &b->amount, sizeof a->amount) == 0;
+    }
+    return !same;
+}
+
+/* More is taken from one of the pod's cards than there is, and not by this pod alone. */
+static bool is_doubled(const struct model_pod *pod)
+{
+    for (int i = 0; i < pod->share_count; i++) {
+        const struct share *share = &pod->shares[i];
+        const struct model_card *card =
+            world_card(&world.nodes[pod->node], share->kind, share->minor);
+        if (card == NULL)
+            continue;
+        uint32_t holders;
+        struct amount total = world_usable(card);
+        struct amount used = world_used(&world, pod->node, share->kind, share->minor, &holders);
+        bool over = (total.percent > 0 && used.percent > total.percent) ||
+                    (total.ratio > 0 && used.ratio > total.ratio) ||
+                    (total.bytes > 0 && used.bytes > total.bytes);
+        if (over && holders > 1)
+            return true;
+    }
+    return false;
+}
+
+/* What an event comes to in the model; the result that the cache must give. */
+static struct pod_event_result model_seen(int p, const struct told *told)
+{
+    struct model_pod *pod = &world.pods[p];
+    struct pod_event_result want = {0};
+    enum booking_state before = pod->state;
+    bool kept = told->event == BOOKING_SEEN_PENDING
+                    ? before != BOOKING_BOUND || pod->only_read
+                    : before == BOOKING_BOUND && told->event == BOOKING_SEEN_HERE;
+    bool drifted = kept && told->event == BOOKING_SEEN_HERE && differs(pod, &told->facts);
+    want.drifted = drifted && !pod->drifted;
+    want.odd = (told->event == BOOKING_SEEN_PENDING && !kept) ||
+               (told->event == BOOKING_SEEN_ELSEWHERE && before >= BOOKING_BOOKED);
+    want.moved = told->event == BOOKING_SEEN_ELSEWHERE && before == BOOKING_BOOKED;
+    if (told->event == BOOKING_SEEN_PENDING && !kept)
+        unplace(pod);
+    if (told->event != BOOKING_SEEN_PENDING) {
+        pod->only_read = false;
+        unpass(pod);
+        want.taken = !kept;
+    }
+    if (want.taken) {
+        int n = 0;
+        while (!str_eq(world_node_name(n), told->facts.node_name))
+            n++;
+        place(pod, n, BOOKING_BOUND, told->facts.annotation, told->shares,
+              (int)told->facts.share_count);
+        want.doubled = is_doubled(pod);
+    }
+    pod->drifted = drifted;
+    want.state = pod->state;
+    return want;
+}
+
+static void check_result(const struct pod_event_result *have, const struct pod_event_result *want)
+{
+    assert_int_equal(have->state, want->state);
+    assert_int_equal(have->taken, want->taken);
+    assert_int_equal(have->doubled, want->doubled);
+    assert_int_equal(have->odd, want->odd);
+    assert_int_equal(have->moved, want->moved);
+    assert_int_equal(have->drifted, want->drifted);
+}
+
+/* Before an event: a pod that is not known yet is made up, and what may change is drawn anew. */
+static void prepare(int p)
+{
+    struct model_pod *pod = &world.pods[p];
     if (!pod->known)
         *pod = (struct model_pod){.known = true,
                                   .invalid = below(12) == 0,
                                   .node = -1,
-                                  .state = BOOKING_NONE};
+                                  .only = -1,
+                                  .woken = INT64_MIN};
     if (pod->state == BOOKING_NONE)
         pod->request = pod->invalid ? (struct pod_request){0} : random_request();
-    int touched = pod->node;
-    if (pod->state == BOOKING_BOUND) {
-        pod->state = BOOKING_NONE;
-        pod->node = -1;
-        pod->share_count = 0;
-    }
-    struct pod facts = pod_facts(p);
-    send(p, &facts);
+    if (pod->state <= BOOKING_TENTATIVE)
+        pod->policy = (struct pod_policy){.device = below(2) == 0 ? NULL : random_policy(),
+                                          .invalid = below(12) == 0};
+}
+
+static const struct pod_request *request_of(int p)
+{
+    return world.pods[p].invalid ? NULL : &world.pods[p].request;
+}
+
+static void send(int p, const struct told *told)
+{
+    struct pod_event_result have, want = model_seen(p, told);
+    world.pods[p].mark = world.marks[CACHE_PODS];
+    assert_int_equal(
+        cache_pod_set(cache, &told->facts, request_of(p), &world.pods[p].policy, &have), 0);
+    check_result(&have, &want);
+}
+
+static int op_pod_pending(void)
+{
+    int p = any_pod(), touched = world.pods[p].node;
+    struct told told = {.facts = pod_facts(p), .event = BOOKING_SEEN_PENDING};
+    prepare(p);
+    send(p, &told);
     return touched;
-}
-
-/* Shares as another scheduler might have written them: right, wrong, on cards that are not there. */
-static int random_shares(const struct model_pod *pod, int n, struct share *shares)
-{
-    int count = 0;
-    for (int kind = 0; kind < DEVICE_KIND_MAX; kind++) {
-        const struct device_request *of = &pod->request.of[kind];
-        int64_t want = pod->invalid ? below(2) : of->count;
-        if (below(10) == 0)
-            want = below(3);
-        int32_t minor = below(3);
-        for (int64_t i = 0; i < want && i < 2; i++, minor++) {
-            const struct model_card *card = find_card(&nodes[n], (enum device_kind)kind, minor);
-            struct amount total = card != NULL ? usable_total(card) : (struct amount){0};
-            struct amount amount = wanted(of, total);
-            if (below(6) == 0)
-                amount.percent += 5;
-            if (below(6) == 0)
-                amount.bytes = 0;
-            if (below(6) == 0)
-                amount.ratio = below(100);
-            shares[count++] = (struct share){(enum device_kind)kind, minor, amount};
-        }
-    }
-    return count;
-}
-
-static void model_unplace(struct model_pod *pod)
-{
-    pod->state = BOOKING_NONE;
-    pod->node = -1;
-    pod->share_count = 0;
-    pod->confirmed = false;
 }
 
 static int op_pod_bound(void)
 {
-    int p = below(PODS), n = below(NODES);
-    struct model_pod *pod = &pods[p];
-    if (!pod->known || pod->state == BOOKING_BOUND)
+    int p = any_pod(), n = any_node(), old = world.pods[p].node;
+    struct told told = {0};
+    if (!world.pods[p].known && below(4) != 0)
         return -1;
-    int old = pod->node;
-    if (pod->state == BOOKING_BOOKED && below(4) != 0)
+    prepare(p);
+    if (old >= 0 && below(4) != 0)
         n = old;
-    struct pod facts = pod_facts(p);
-    facts.node_name = node_name(n);
-    struct share shares[8];
-    int count = 0;
-    facts.annotation = below(8) == 0 ? ANNOTATION_ABSENT : ANNOTATION_READ;
-    if (facts.annotation == ANNOTATION_READ) {
-        count = random_shares(pod, n, shares);
-        facts.shares = shares;
-        facts.share_count = (uint32_t)count;
-    }
-    pod->node = n;
-    pod->state = BOOKING_BOUND;
-    pod->in_flight = false;
-    pod->share_count = count;
-    memcpy(pod->shares, shares, sizeof *shares * (size_t)count);
-    send(p, &facts);
+    tell_bound(p, n, &told);
+    send(p, &told);
     if (old >= 0)
         compare_node(old);
     return n;
@@ -485,253 +420,557 @@ static int op_pod_bound(void)
 
 static int op_pod_gone(void)
 {
-    int p = below(PODS);
-    int touched = pods[p].known ? pods[p].node : -1;
-    pods[p] = (struct model_pod){.node = -1};
-    cache_pod_remove(cache, pod_uid(p));
+    int p = any_pod(), touched = world.pods[p].node;
+    struct pod facts = pod_facts(p);
+    facts.finished = true;
+    struct pod_event_result result;
+    go(&world.pods[p]);
+    if (below(2) == 0)
+        cache_pod_remove(cache, facts.id.uid);
+    else
+        assert_int_equal(cache_pod_set(cache, &facts, NULL, &world.pods[p].policy, &result), 0);
     return touched;
 }
+
+/* A pod that asks for no device is not kept. */
+static int op_pod_plain(void)
+{
+    int p = any_pod();
+    struct pod_request nothing = {0};
+    struct pod facts = pod_facts(p);
+    struct pod_event_result result;
+    if (world.pods[p].known)
+        return -1;
+    assert_int_equal(cache_pod_set(cache, &facts, &nothing, &world.pods[p].policy, &result), 0);
+    assert_int_equal(result.state, BOOKING_NONE);
+    return -1;
+}
+
+/* Read because it was not known; perhaps another one went meanwhile, or it is known by now. */
+static int op_learn(void)
+{
+    int p = any_pod(), n = any_node();
+    bool known = world.pods[p].known, stale = below(4) == 0 && world.removals > 0;
+    struct told told = {.facts = pod_facts(p), .event = BOOKING_SEEN_PENDING};
+    struct pod_event_result have, want = {0};
+    struct model_pod was = world.pods[p];
+    if (!known)
+        prepare(p);
+    if (below(2) == 0)
+        tell_bound(p, n, &told);
+    told.facts.finished = below(6) == 0;
+    int rc = cache_pod_learn(cache, &told.facts, request_of(p), &world.pods[p].policy,
+                             world.removals - stale, &have);
+    assert_int_equal(rc, !known && stale ? -EAGAIN : 0);
+    if (known || stale || told.facts.finished) {
+        world.pods[p] = was;
+    } else {
+        want = model_seen(p, &told);
+        world.pods[p].mark = world.marks[CACHE_PODS];
+    }
+    check_result(&have, &want);
+    return n;
+}
+
+/* Read because the outcome of its binding is unknown. */
+static int op_settle(void)
+{
+    int p = any_pod(), n = any_node(), old = world.pods[p].node;
+    struct model_pod *pod = &world.pods[p];
+    struct told told = {.facts = pod_facts(p), .event = BOOKING_SEEN_PENDING};
+    struct pod_event_result have, want = {0};
+    bool waits = pod->known && pod->state == BOOKING_BOOKED && pod->unknown;
+    if (below(3) != 0)
+        tell_bound(p, old >= 0 && below(3) != 0 ? old : n, &told);
+    told.facts.finished = below(8) == 0;
+    assert_int_equal(
+        cache_pod_settle(cache, &told.facts, request_of(p), &pod->policy, &have), 0);
+    if (waits && told.facts.finished) {
+        go(pod);
+    } else if (waits) {
+        want = model_seen(p, &told);
+        pod->only_read = pod->state == BOOKING_BOUND;
+    }
+    check_result(&have, &want);
+    if (old >= 0)
+        compare_node(old);
+    return n;
+}
+
+/* ---- relists ---- */
+
+static int op_list_begin(void)
+{
+    enum cache_listed kind = (enum cache_listed)below(3);
+    assert_int_equal(cache_list_begin(cache, kind), ++world.marks[kind]);
+    return -1;
+}
+
+static int op_list_keep(void)
+{
+    enum cache_listed kind = (enum cache_listed)below(3);
+    int p = any_pod(), n = any_node();
+    cache_list_keep(cache, kind, kind == CACHE_PODS ? world_pod_uid(p) : world_node_name(n));
+    if (kind == CACHE_PODS)
+        world.pods[p].mark = world.marks[kind];
+    else if (kind == CACHE_NODES)
+        world.nodes[n].node_mark = world.marks[kind];
+    else
+        world.nodes[n].devices_mark = world.marks[kind];
+    return -1;
+}
+
+static uint32_t sweep_nodes(enum cache_listed kind, uint32_t mark)
+{
+    uint32_t removed = 0;
+    for (int n = 0; n < world.node_count; n++) {
+        struct model_node *node = &world.nodes[n];
+        if (kind == CACHE_NODES && node->has_node && node->node_mark < mark) {
+            node->has_node = node->device_plugin = false;
+            removed++;
+        } else if (kind == CACHE_DEVICES && node->has_devices && node->devices_mark < mark) {
+            node->has_devices = false;
+            removed++;
+        }
+    }
+    return removed;
+}
+
+static uint32_t sweep_pods(uint32_t mark)
+{
+    uint32_t removed = 0;
+    for (int p = 0; p < world.pod_count; p++) {
+        if (!world.pods[p].known || world.pods[p].mark >= mark)
+            continue;
+        go(&world.pods[p]);
+        removed++;
+    }
+    return removed;
+}
+
+/* Of the list that began last, or of one before it. */
+static int op_list_end(void)
+{
+    enum cache_listed kind = (enum cache_listed)below(3);
+    uint32_t mark = world.marks[kind];
+    if (mark > 0 && below(4) == 0)
+        mark--;
+    uint32_t removed = kind == CACHE_PODS ? sweep_pods(mark) : sweep_nodes(kind, mark);
+    assert_int_equal(cache_list_end(cache, kind, mark), removed);
+    for (int n = 0; removed > 0 && n < world.node_count; n++)
+        compare_node(n);
+    return -1;
+}
+
+/* ---- questions ---- */
 
 /* How many tentative bookings are past their time. */
 static uint32_t model_expire(void)
 {
     uint32_t count = 0;
-    for (int p = 0; p < PODS; p++) {
-        if (!pods[p].known || pods[p].state != BOOKING_TENTATIVE || pods[p].until > now)
+    for (int p = 0; p < world.pod_count; p++) {
+        struct model_pod *pod = &world.pods[p];
+        if (!pod->known || pod->state != BOOKING_TENTATIVE || pod->until > world.now)
             continue;
-        model_unplace(&pods[p]);
+        unplace(pod);
         count++;
     }
     return count;
 }
 
-static int op_scan(void)
+static void check_ranked(const struct model_pod *pod, const enum reason *reasons,
+                         const struct ranking *ranking)
 {
-    int p = below(PODS);
-    struct model_pod *pod = &pods[p];
-    if (!pod->known || pod->invalid || pod->state >= BOOKING_BOOKED)
-        return -1;
-    struct str candidates[NODES];
-    enum reason reasons[NODES];
-    int64_t scores[NODES];
-    struct ranking ranking = {.policy = &node_policy_binpack, .now_ns = now, .scores = scores};
-    for (int n = 0; n < NODES; n++)
-        candidates[n] = node_name(n);
-    int touched = pod->node;
-    uint32_t expired = model_expire();
-    model_unplace(pod);
-    pod->in_flight = false;
-    cache_rank(cache, pod_uid(p), &pod->request, candidates, NODES, reasons, &ranking);
-    for (int n = 0; n < NODES; n++) {
-        assert_int_equal(reasons[n] == REASON_FITS, model_fits(n, &pod->request));
-        assert_true(reasons[n] == REASON_FITS ? scores[n] >= 0 : scores[n] == 0);
+    for (int n = 0; n < world.node_count; n++) {
+        assert_int_equal(reasons[n] == REASON_FITS, world_fits(&world, n, &pod->request));
+        if (ranking == NULL)
+            continue;
+        if (reasons[n] != REASON_FITS)
+            assert_int_equal(ranking->scores[n], 0);
+        else if (ranking->demote && pod->passed && pod->only == n)
+            assert_int_equal(ranking->scores[n], -1);
+        else
+            assert_true(ranking->scores[n] >= 0);
     }
-    assert_int_equal(ranking.ret_expired, expired);
+}
+
+/* Filter's question about every node, the first one twice. */
+static int op_rank(void)
+{
+    int p = any_pod();
+    struct model_pod *pod = &world.pods[p];
+    if (!pod->known || pod->invalid)
+        return -1;
+    bool rank = below(4) != 0;
+    int touched = pod->node, count = world.node_count;
+    struct str candidates[NODES_MAX + 1];
+    enum reason reasons[NODES_MAX + 1];
+    int64_t scores[NODES_MAX + 1];
+    struct ranking ranking = {.policy = &node_policy_binpack,
+                              .demote = below(2) == 0 && pod->only != ONLY_WENT,
+                              .now_ns = world.now,
+                              .scores = scores};
+    for (int n = 0; n <= count; n++)
+        candidates[n] = world_node_name(n % count);
+    uint32_t expired = 0;
+    if (rank) {
+        expired = model_expire();
+        lapse(pod);
+        cache_rank(cache, world_pod_uid(p), &pod->request, candidates, (uint32_t)count + 1, reasons,
+                   &ranking);
+        assert_int_equal(ranking.ret_again, pod->passed);
+        assert_int_equal(ranking.ret_expired, expired);
+    } else {
+        cache_scan(cache, world_pod_uid(p), &pod->request, candidates, (uint32_t)count + 1,
+                   reasons);
+    }
+    world.left_out[p] = true;
+    check_ranked(pod, reasons, rank ? &ranking : NULL);
+    pod->rejected = pod->state == BOOKING_NONE && !world_fits_somewhere(&world, &pod->request);
+    world.left_out[p] = false;
+    assert_int_equal(reasons[count],
+                     world_knows(&world, 0) ? REASON_DUPLICATE : REASON_UNKNOWN_NODE);
+    if (rank)
+        unpass(pod);
     return touched;
 }
+
+/* Preempt's question, victims named twice included; nothing changes. */
+static int op_what_if(void)
+{
+    int p = any_pod(), n = any_node();
+    struct pod_request request = random_request();
+    struct str victims[6];
+    uint32_t count = 0;
+    for (int i = below(4); i >= 0; i--, p = (p + 1) % world.pod_count) {
+        world.left_out[p] = true;
+        victims[count++] = world_pod_uid(p);
+    }
+    victims[count++] = victims[0];
+    victims[count++] = STR("uid-of-nobody");
+    bool fits = cache_what_if(cache, world_node_name(n), &request, victims, count) == REASON_FITS;
+    assert_int_equal(fits, world_fits(&world, n, &request));
+    memset(world.left_out, 0, sizeof world.left_out);
+    return n;
+}
+
+/* Words and scores: within bounds, and nothing changes. */
+static int op_look(void)
+{
+    int n = any_node(), p = any_pod();
+    struct pod_request request = random_request();
+    struct str name = world_node_name(n);
+    char text[128];
+    int64_t score;
+    struct arena mem;
+    struct pod_view view;
+    struct pod_id other = {STR("ns"), STR("other"), world_pod_uid(p)};
+    size_t size = (size_t)below((int)sizeof text + 1);
+    size_t len = cache_explain(cache, name, &request, text, size);
+    assert_true(size == 0 ? len == 0 : len < size && text[len] == '\0');
+    cache_score(cache, &request, &node_policy_binpack, &name, 1, &score);
+    assert_true(score >= 0 && (world.nodes[n].has_devices || score == 0));
+    arena_init(&mem, 0);
+    assert_int_equal(cache_pod_find(cache, &other, &mem, &view),
+                     world.pods[p].known ? POD_MISMATCH : POD_UNKNOWN);
+    arena_done(&mem);
+    return n;
+}
+
+static int op_rules(void)
+{
+    world.plugin_allowed = below(2) == 0;
+    world.unknown_ignored = below(4) == 0;
+    cache_set_device_plugin_nodes(cache, world.plugin_allowed ? DEVICE_PLUGIN_NODES_ALLOW
+                                                              : DEVICE_PLUGIN_NODES_REFUSE);
+    cache_set_unknown_pods(cache,
+                           world.unknown_ignored ? UNKNOWN_PODS_IGNORE : UNKNOWN_PODS_CLOSE);
+    return any_node();
+}
+
+/* ---- between filter and bind ---- */
 
 static int op_expire(void)
 {
     int first = -1;
-    for (int p = 0; p < PODS; p++)
-        if (pods[p].known && pods[p].state == BOOKING_TENTATIVE)
-            first = pods[p].node;
-    assert_int_equal(cache_expire(cache, now), model_expire());
+    for (int p = 0; p < world.pod_count; p++)
+        if (world.pods[p].known && world.pods[p].state == BOOKING_TENTATIVE)
+            first = world.pods[p].node;
+    assert_int_equal(cache_expire(cache, world.now), model_expire());
     return first;
 }
 
 static int op_await(void)
 {
-    int p = below(PODS);
-    bool others = false;
-    for (int i = 0; i < PODS; i++) {
-        others |= i != p && pods[i].in_flight;
-        pods[i].in_flight = false;
+    int p = any_pod();
+    bool others = false, until_known = below(2) == 0;
+    for (int i = 0; i < world.pod_count; i++) {
+        others |= i != p && world.pods[i].in_flight;
+        world.pods[i].in_flight = false;
     }
-    assert_int_equal(cache_await(cache, pod_uid(p), false, 1), others ? AWAITED_TIMEOUT : AWAITED_NONE);
+    enum awaited want = others                                 ? AWAITED_TIMEOUT
+                        : until_known && !world.pods[p].known ? AWAITED_UNKNOWN
+                                                               : AWAITED_NONE;
+    assert_int_equal(cache_await(cache, world_pod_uid(p), until_known, 1), want);
     return -1;
 }
 
 /* The cache chose these cards on a node where the model says that the pod fits. */
-static void take_choice(int p, int n, const struct share *shares, uint32_t count)
+static void take_choice(int p, int n, enum booking_state state, const struct share *shares,
+                        uint32_t count)
 {
-    struct model_pod *pod = &pods[p];
-    assert_true(count <= 8);
+    struct model_pod *pod = &world.pods[p];
+    assert_true(count <= SHARES);
     for (uint32_t i = 0; i < count; i++) {
-        const struct model_card *card = find_card(&nodes[n], shares[i].kind, shares[i].minor);
+        const struct model_card *card =
+            world_card(&world.nodes[n], shares[i].kind, shares[i].minor);
         assert_non_null(card);
-        assert_true(card_fits(n, card, &pod->request.of[shares[i].kind]));
+        assert_true(world_card_fits(&world, n, card, &pod->request.of[shares[i].kind]));
         if (i > 0)
             assert_true(shares[i - 1].kind < shares[i].kind ||
                         shares[i - 1].minor < shares[i].minor);
-        pod->shares[i] = shares[i];
     }
-    pod->share_count = (int)count;
-    pod->node = n;
-    pod->confirmed = false;
+    place(pod, n, state, ANNOTATION_READ, shares, (int)count);
+    struct share charges[SHARES];
+    assert_int_equal(world_charge(&world, pod, charges), CHARGE_TRUSTED);
 }
 
 /* Filter named one node, or several. */
 static int op_passed(void)
 {
-    int p = below(PODS), n = below(NODES);
-    struct model_pod *pod = &pods[p];
-    bool alone = below(3) != 0, fits = alone && model_fits(n, &pod->request);
-    int64_t until = now + 50;
-    enum passed passed = cache_passed(cache, pod_uid(p), alone ? node_name(n) : STR(""),
-                                      &device_policy_spread, until);
-    if (!pod->known || pod->invalid || pod->state != BOOKING_NONE) {
+    int p = any_pod(), n = any_node();
+    struct model_pod *pod = &world.pods[p];
+    bool alone = below(3) != 0, hold = below(8) != 0;
+    int64_t until = world.now + 50;
+    enum passed passed =
+        cache_passed(cache, world_pod_uid(p), alone ? world_node_name(n) : STR(""),
+                     hold ? &device_policy_spread : NULL, until);
+    if (!pod->known || pod->invalid || pod->policy.invalid || pod->state != BOOKING_NONE) {
         assert_int_equal(passed, PASSED_UNKNOWN);
         return -1;
     }
-    assert_int_equal(passed, fits ? PASSED_HELD : PASSED_IN_FLIGHT);
-    pod->in_flight = !fits;
-    if (!fits)
+    bool held = alone && hold && world_fits(&world, n, &pod->request);
+    assert_int_equal(passed, held ? PASSED_HELD : PASSED_IN_FLIGHT);
+    pod->in_flight = !held;
+    pod->passed = true;
+    pod->only = alone && world_knows(&world, n) ? n : -1;
+    if (!held)
         return -1;
     struct arena mem;
     struct pod_view view;
-    struct pod_id id = {STR("ns"), STR("pod"), pod_uid(p)};
+    struct pod_id id = {STR("ns"), STR("pod"), world_pod_uid(p)};
     arena_init(&mem, 0);
     assert_int_equal(cache_pod_find(cache, &id, &mem, &view), POD_KNOWN);
     assert_int_equal(view.state, BOOKING_TENTATIVE);
-    take_choice(p, n, view.charge.shares, view.charge.count);
+    take_choice(p, n, BOOKING_TENTATIVE, view.charge.shares, view.charge.count);
     arena_done(&mem);
-    pod->state = BOOKING_TENTATIVE;
     pod->until = until;
     return n;
 }
 
+/* ---- bind ---- */
+
+static enum book_result expected_booking(const struct model_pod *pod, int n)
+{
+    if (!pod->known)
+        return BOOK_UNKNOWN_POD;
+    if (pod->state == BOOKING_BOOKED && !pod->confirmed)
+        return BOOK_IN_PROGRESS;
+    if (pod->state >= BOOKING_BOOKED)
+        return pod->node == n ? BOOK_ALREADY_HERE : BOOK_ELSEWHERE;
+    if (pod->invalid)
+        return BOOK_INVALID_REQUEST;
+    if (pod->policy.invalid)
+        return BOOK_INVALID_POLICY;
+    return world_fits(&world, n, &pod->request) ? BOOK_OK : BOOK_NO_FIT;
+}
+
+/* No decision of ours takes a card below zero. */
+static void check_not_overdrawn(const struct model_pod *pod)
+{
+    for (int i = 0; i < pod->share_count; i++) {
+        const struct share *share = &pod->shares[i];
+        uint32_t holders;
+        struct amount used = world_used(&world, pod->node, share->kind, share->minor, &holders);
+        struct amount total =
+            world_usable(world_card(&world.nodes[pod->node], share->kind, share->minor));
+        assert_true(share->amount.percent == 0 || used.percent <= total.percent);
+        assert_true(share->amount.ratio == 0 || used.ratio <= total.ratio);
+        assert_true(share->amount.bytes == 0 || used.bytes <= total.bytes);
+    }
+}
+
 static int op_book(void)
 {
-    static const char *const policies[] = {"default", "binpack", "spread"};
-    int p = below(PODS), n = below(NODES);
-    struct model_pod *pod = &pods[p];
+    int p = any_pod(), n = any_node(), held = world.pods[p].node;
+    struct model_pod *pod = &world.pods[p];
     struct placement placement;
     enum reason reason = REASON_FITS;
-    enum book_result result =
-        cache_book(cache, pod_uid(p), node_name(n),
-                   device_policy_find(str_from(policies[below(3)])), &placement, &reason);
-    if (!pod->known) {
-        assert_int_equal(result, BOOK_UNKNOWN_POD);
-        return -1;
-    }
-    pod->in_flight = false;
-    int held = -1;
-    if (pod->state == BOOKING_TENTATIVE) {
-        held = pod->node;
-        model_unplace(pod);
-    }
-    if (pod->state == BOOKING_BOOKED && !pod->confirmed) {
-        assert_int_equal(result, BOOK_IN_PROGRESS);
-        return -1;
-    }
-    if (pod->state != BOOKING_NONE) {
-        assert_int_equal(result, pod->node == n ? BOOK_ALREADY_HERE : BOOK_ELSEWHERE);
-        return -1;
-    }
-    if (pod->invalid) {
-        assert_int_equal(result, BOOK_INVALID_REQUEST);
-        return -1;
-    }
-    if (!model_fits(n, &pod->request)) {
-        assert_int_equal(result, BOOK_NO_FIT);
+    enum book_result result = cache_book(cache, world_pod_uid(p), world_node_name(n),
+                                         random_policy(), &placement, &reason);
+    unpass(pod);
+    lapse(pod);
+    assert_int_equal(result, expected_booking(pod, n));
+    if (result == BOOK_NO_FIT)
         assert_int_not_equal(reason, REASON_FITS);
+    if (result != BOOK_OK)
         return held;
-    }
-    assert_int_equal(result, BOOK_OK);
     struct share chosen[CARDS_PER_POD_MAX];
     for (uint32_t i = 0; i < placement.count; i++)
         chosen[i] = placement.cards[i].share;
-    take_choice(p, n, chosen, placement.count);
-    pod->state = BOOKING_BOOKED;
+    take_choice(p, n, BOOKING_BOOKED, chosen, placement.count);
     if (held >= 0)
         compare_node(held);
-    struct share charges[8];
-    assert_int_equal(model_charge(pod, charges), CHARGE_TRUSTED);
-    /* No decision of ours takes a card below zero. */
-    for (int i = 0; i < pod->share_count; i++) {
-        uint32_t pod_count;
-        struct amount used =
-            model_used(n, pod->shares[i].kind, pod->shares[i].minor, &pod_count);
-        struct amount total =
-            usable_total(find_card(&nodes[n], pod->shares[i].kind, pod->shares[i].minor));
-        assert_true(pod->shares[i].amount.percent == 0 || used.percent <= total.percent);
-        assert_true(pod->shares[i].amount.ratio == 0 || used.ratio <= total.ratio);
-        assert_true(pod->shares[i].amount.bytes == 0 || used.bytes <= total.bytes);
-    }
+    check_not_overdrawn(pod);
     return n;
 }
 
 static int op_outcome(void)
 {
-    int p = below(PODS);
-    struct model_pod *pod = &pods[p];
-    if (below(2) == 0) {
-        cache_confirm(cache, pod_uid(p));
-        if (pod->known && pod->state == BOOKING_BOOKED)
-            pod->confirmed = true;
-        return -1;
+    int p = any_pod(), touched = world.pods[p].node;
+    struct model_pod *pod = &world.pods[p];
+    bool booked = pod->known && pod->state == BOOKING_BOOKED;
+    switch (below(3)) {
+    case 0:
+        cache_confirm(cache, world_pod_uid(p));
+        pod->confirmed |= booked;
+        pod->unknown = false;
+        return touched;
+    case 1:
+        cache_outcome_unknown(cache, world_pod_uid(p), world.now);
+        if (booked) {
+            pod->unknown = true;
+            pod->unknown_since = world.now;
+        }
+        return touched;
+    default:
+        cache_forget(cache, world_pod_uid(p));
+        if (booked)
+            unplace(pod);
+        return touched;
     }
-    int touched = pod->known ? pod->node : -1;
-    cache_forget(cache, pod_uid(p));
-    if (pod->known && pod->state == BOOKING_BOOKED) {
-        pod->state = BOOKING_NONE;
-        pod->node = -1;
-        pod->share_count = 0;
-        pod->confirmed = false;
+}
+
+/* ---- who waits ---- */
+
+static bool waits_for_outcome(const struct model_pod *pod)
+{
+    return pod->known && pod->state == BOOKING_BOOKED && pod->unknown;
+}
+
+static bool waits_for_room(const struct model_pod *pod)
+{
+    return pod->known && pod->rejected && !pod->invalid &&
+           world_fits_somewhere(&world, &pod->request);
+}
+
+/* Exactly those wait of whom the model says so. */
+static int op_waiting(void)
+{
+    bool room = below(2) == 0;
+    uint32_t cursor = 0;
+    int count = 0, rc;
+    struct arena mem;
+    struct waiting_pod waiting;
+    arena_init(&mem, 0);
+    while ((rc = room ? cache_next_wakeable(cache, &cursor, &mem, &waiting)
+                      : cache_next_unknown(cache, &cursor, &mem, &waiting)) == 1) {
+        int p = 0;
+        while (p < world.pod_count && !str_eq(world_pod_uid(p), waiting.id.uid))
+            p++;
+        assert_true(p < world.pod_count);
+        struct model_pod *pod = &world.pods[p];
+        assert_true(room ? waits_for_room(pod) : waits_for_outcome(pod));
+        assert_true(waiting.since_ns == (room ? pod->woken : pod->unknown_since));
+        count++;
+        if (room && below(2) == 0) {
+            cache_woken(cache, waiting.id.uid, world.now);
+            pod->woken = world.now;
+        }
+    }
+    assert_int_equal(rc, 0);
+    arena_done(&mem);
+    for (int p = 0; p < world.pod_count; p++)
+        count -= room ? waits_for_room(&world.pods[p]) : waits_for_outcome(&world.pods[p]);
+    assert_int_equal(count, 0);
+    return -1;
+}
+
+/* ---- steps ---- */
+
+static const struct {
+    int weight;
+    int (*operate)(void);
+} operations[] = {
+    {6, op_node},        {6, op_devices},   {1, op_bad_devices}, {16, op_pod_pending},
+    {12, op_pod_bound},  {8, op_pod_gone},  {1, op_pod_plain},   {4, op_learn},
+    {4, op_settle},      {2, op_list_begin}, {3, op_list_keep},  {2, op_list_end},
+    {8, op_rank},        {3, op_what_if},   {2, op_look},        {1, op_rules},
+    {2, op_expire},      {2, op_await},     {10, op_passed},     {16, op_book},
+    {12, op_outcome},    {3, op_waiting},
+};
+
+static int operate(void)
+{
+    int total = 0;
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++)
+        total += operations[i].weight;
+    int choice = below(total);
+    size_t i = 0;
+    for (; choice >= operations[i].weight; i++)
+        choice -= operations[i].weight;
+    return operations[i].operate();
+}
+
+/* Who was rejected, has the same request still, and would not fit. */
+static void list_hopeless(bool *hopeless, struct pod_request *requests)
+{
+    for (int p = 0; p < world.pod_count; p++) {
+        const struct model_pod *pod = &world.pods[p];
+        hopeless[p] = pod->known && pod->rejected && !pod->invalid &&
+                      !world_fits_somewhere(&world, &pod->request);
+        requests[p] = pod->request;
+    }
+}
+
+/* One operation, and cache_gains() must have told of room that it made. */
+static int operate_and_check_gains(void)
+{
+    bool hopeless[PODS_MAX];
+    struct pod_request requests[PODS_MAX];
+    list_hopeless(hopeless, requests);
+    uint64_t gains = cache_gains(cache);
+    int touched = operate();
+    for (int p = 0; cache_gains(cache) == gains && p < world.pod_count; p++) {
+        if (hopeless[p] && memcmp(&requests[p], &world.pods[p].request, sizeof requests[p]) == 0)
+            assert_false(waits_for_room(&world.pods[p]));
     }
     return touched;
 }
 
-static int operate(void)
+void cache_model_begin(struct choices from, int node_count, int pod_count)
 {
-    int choice = below(100);
-    now++;
-    if (choice < 6)
-        return op_node();
-    if (choice < 12)
-        return op_devices();
-    if (choice < 30)
-        return op_pod_pending();
-    if (choice < 42)
-        return op_pod_bound();
-    if (choice < 54)
-        return op_pod_gone();
-    if (choice < 60)
-        return op_scan();
-    if (choice < 62)
-        return op_await();
-    if (choice < 64)
-        return op_expire();
-    if (choice < 74)
-        return op_passed();
-    if (choice < 90)
-        return op_book();
-    return op_outcome();
-}
-
-void cache_model_begin(struct choices from)
-{
+    assert_true(node_count <= NODES_MAX && pod_count <= PODS_MAX);
     choices = from;
-    now = 0;
-    memset(nodes, 0, sizeof nodes);
-    memset(pods, 0, sizeof pods);
-    for (int p = 0; p < PODS; p++)
-        pods[p].node = -1;
+    world = (struct world){.node_count = node_count, .pod_count = pod_count};
+    for (int p = 0; p < pod_count; p++)
+        world.pods[p] = (struct model_pod){.node = -1, .only = -1};
     cache = cache_new(UNKNOWN_PODS_CLOSE);
     assert_non_null(cache);
 }
 
 void cache_model_step(void)
 {
-    int touched = operate();
+    world.now++;
+    int touched = below(8) == 0 ? operate_and_check_gains() : operate();
     if (touched >= 0)
         compare_node(touched);
+    forget_unknown_nodes();
 }
 
 void cache_model_compare(void)
 {
-    compare_all();
+    world_compare(&world, cache);
 }
 
 void cache_model_end(void)
