@@ -209,7 +209,7 @@ suite = @B='$(B)' PYTHON='$(PYTHON)' TEST='$(TEST)' SAN='$(SAN)' \
 	HEADER_CC='$(compile) $(warn_src) -Werror $(call pkg,--cflags,$(call pkgs,cmd))' \
 	tests/checks/suite.sh
 
-tests: all $(UNIT) $(PROPERTY) $(CONFORMANCE) $(FUZZ) $(call archives,core) ## build the programs and all tests
+tests: all $(UNIT) $(PROPERTY) $(CONFORMANCE) $(FUZZ) $(BENCH) $(call archives,core) ## build the programs and all tests
 
 test: tests ## build and test everything (TEST=pattern picks)
 	$(suite) check unit property conformance corpus integration

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "codec/skip.h"
 
 /*
  * Answers of list and watch, cut while they arrive: memory for one item, never for the whole. Any
@@ -44,8 +45,8 @@ struct list_cutter {
     enum list_member member; /* whose value is read */
     bool has_items;
     /* inside a key or value: */
-    bool in_value, in_string, escaped;
-    uint32_t depth;
+    bool in_value, in_string, escaped, in_container;
+    struct skip skip;
 };
 
 /* Start; items above `max_item_bytes` are an error. */

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "codec/word.h"
+#include "base/word.h"
 
 /* A recursive descent over the grammar of RFC 8259; its depth is bounded by depth_left. */
 struct checker {
@@ -91,35 +91,25 @@ static bool check_escape(struct checker *c)
     return true;
 }
 
-/* Over bytes of a string that mean themselves: nearly all of a body. */
-static void skip_plain(struct checker *c)
+/* Over bytes of a string that mean themselves, nearly all of a body: to the first that does not, or
+ * near the end. */
+static const char *skip_plain(const char *at, const char *end)
 {
-    while (c->end - c->at >= WORD_BYTES) {
-        uint64_t word = word_load(c->at);
-        uint64_t stops = word_equal(word, '"') | word_equal(word, '\\');
-        if (word_not_plain(word) != 0)
-            return;
-        if (stops != 0) {
-            c->at += word_first(stops);
-            return;
-        }
-        c->at += WORD_BYTES;
+    while (end - at >= LANE_BYTES) {
+        uint32_t stops = lane_special(lane_load(at));
+        if (stops != 0)
+            return at + __builtin_ctz(stops);
+        at += LANE_BYTES;
     }
+    return at;
 }
 
 static bool check_string(struct checker *c)
 {
     if (!take(c, '"'))
         return fail_here(c);
-    while (c->at < c->end) {
-        skip_plain(c);
-        if (c->at == c->end)
-            break;
+    while ((c->at = skip_plain(c->at, c->end)) < c->end) {
         unsigned char byte = (unsigned char)*c->at;
-        if (byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\') {
-            c->at++;
-            continue;
-        }
         if (byte == '"') {
             c->at++;
             return true;

@@ -2,21 +2,20 @@
 #include "codec/skip.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "codec/word.h"
+#include "base/word.h"
 
 #define BLOCK_BYTES 64
 
 const char *skip_string(const char *at, const char *end)
 {
     for (at++;; at += 2) { /* behind a backslash and what it escapes */
-        uint64_t stops = 0;
-        while (end - at >= WORD_BYTES && stops == 0) {
-            uint64_t word = word_load(at);
-            stops = word_equal(word, '"') | word_equal(word, '\\');
-            at += stops == 0 ? WORD_BYTES : word_first(stops);
+        uint32_t stops = 0;
+        while (end - at >= LANE_BYTES && stops == 0) {
+            lane bytes = lane_load(at);
+            stops = lane_bits(lane_equal(bytes, '"') | lane_equal(bytes, '\\'));
+            at += stops == 0 ? LANE_BYTES : __builtin_ctz(stops);
         }
         while (*at != '"' && *at != '\\')
             at++;
@@ -33,20 +32,20 @@ struct block {
 static struct block read_block(const char *text)
 {
     struct block block = {0};
-    for (unsigned i = 0; i < BLOCK_BYTES; i += WORD_BYTES) {
-        uint64_t word = word_load(text + i);
-        uint64_t folded = word | WORD_OF(0x20); /* [ and ] become { and } */
-        block.quotes |= word_bits(word_equal(word, '"')) << i;
-        block.backslashes |= word_bits(word_equal(word, '\\')) << i;
-        block.opens |= word_bits(word_equal(folded, '{')) << i;
-        block.closes |= word_bits(word_equal(folded, '}')) << i;
+    for (unsigned i = 0; i < BLOCK_BYTES; i += LANE_BYTES) {
+        lane bytes = lane_load(text + i);
+        lane folded = lane_fold(bytes);
+        block.quotes |= (uint64_t)lane_bits(lane_equal(bytes, '"')) << i;
+        block.backslashes |= (uint64_t)lane_bits(lane_equal(bytes, '\\')) << i;
+        block.opens |= (uint64_t)lane_bits(lane_equal(folded, '{')) << i;
+        block.closes |= (uint64_t)lane_bits(lane_equal(folded, '}')) << i;
     }
     return block;
 }
 
-/* Bytes behind a backslash that is not escaped itself; *carry: the block before ended in one, or
- * this one does. Backslashes are rare: one turn each. */
-static uint64_t escaped_bytes(uint64_t backslashes, bool *carry)
+/* Bytes behind a backslash that is not escaped itself; *carry: the text before ended in one, or
+ * these `length` bytes do. Backslashes are rare: one turn each. */
+static uint64_t escaped_bytes(uint64_t backslashes, unsigned length, bool *carry)
 {
     uint64_t escaped = *carry;
     uint64_t left = backslashes & ~escaped;
@@ -58,6 +57,8 @@ static uint64_t escaped_bytes(uint64_t backslashes, bool *carry)
         left &= left - 1;
         left &= ~next;
     }
+    if (length < BLOCK_BYTES)
+        *carry = escaped >> length & 1;
     return escaped;
 }
 
@@ -74,34 +75,47 @@ static uint64_t running_parity(uint64_t bits)
 static unsigned find_end(uint64_t opens, uint64_t closes, uint64_t *depth)
 {
     uint64_t level = *depth;
-    if ((uint64_t)__builtin_popcountll(closes) >= level) {
-        for (uint64_t left = closes, closed = 1; left != 0; left &= left - 1, closed++) {
+    uint32_t closing = word_count(closes);
+    if (closing >= level) {
+        uint32_t closed = 1;
+        for (uint64_t left = closes; left != 0; left &= left - 1, closed++) {
             uint64_t before = (left & -left) - 1;
-            if (level + (uint64_t)__builtin_popcountll(opens & before) == closed)
+            if (level + word_count(opens & before) == closed)
                 return (unsigned)__builtin_ctzll(left) + 1;
         }
     }
-    *depth = level + (uint64_t)__builtin_popcountll(opens) - (uint64_t)__builtin_popcountll(closes);
+    *depth = level + word_count(opens) - closing;
     return 0;
+}
+
+const char *skip_on(struct skip *skip, const char *at, const char *end)
+{
+    while (at < end) {
+        char rest[BLOCK_BYTES];
+        const char *text = at;
+        unsigned length = BLOCK_BYTES;
+        if (end - at < BLOCK_BYTES) {
+            length = (unsigned)(end - at);
+            memset(rest, 0, sizeof rest);
+            text = memcpy(rest, at, length);
+        }
+        struct block block = read_block(text);
+        if ((block.backslashes | skip->escaped) != 0)
+            block.quotes &= ~escaped_bytes(block.backslashes, length, &skip->escaped);
+        uint64_t inside = running_parity(block.quotes) ^ skip->in_string;
+        skip->in_string = -(inside >> 63);
+        unsigned found = find_end(block.opens & ~inside, block.closes & ~inside, &skip->depth);
+        if (found > 0)
+            return at + found;
+        at += length;
+    }
+    return NULL;
 }
 
 const char *skip_container(const char *at, const char *end)
 {
-    uint64_t depth = 0, in_string = 0; /* all bits or none */
-    bool carry = false;
-    for (;; at += BLOCK_BYTES) {
-        assert(at < end);
-        char rest[BLOCK_BYTES] = {0};
-        const char *text = at;
-        if (end - at < BLOCK_BYTES)
-            text = memcpy(rest, at, (size_t)(end - at));
-        struct block block = read_block(text);
-        if ((block.backslashes | carry) != 0)
-            block.quotes &= ~escaped_bytes(block.backslashes, &carry);
-        uint64_t inside = running_parity(block.quotes) ^ in_string;
-        in_string = -(inside >> 63);
-        unsigned length = find_end(block.opens & ~inside, block.closes & ~inside, &depth);
-        if (length > 0)
-            return at + length;
-    }
+    struct skip skip = {0};
+    const char *behind = skip_on(&skip, at, end);
+    assert(behind != NULL);
+    return behind;
 }

@@ -6,21 +6,9 @@
 #include "codec/extender.h"
 #include "codec/reader.h"
 
-/* Bytes that end a run without meaning: inside strings, and between them. */
-static const bool ends_string_run[256] = {['"'] = true, ['\\'] = true};
-static const bool ends_plain_run[256] = {
-    ['"'] = true, ['{'] = true, ['}'] = true, ['['] = true, [']'] = true};
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-static const char *skip_run(const char *at, const char *end, const bool ends[256])
-{
-    while (at < end && !ends[(unsigned char)*at])
-        at++;
-    return at;
 }
 
 /* ---- where a value ends ---- */
@@ -29,45 +17,19 @@ static const char *skip_run(const char *at, const char *end, const bool ends[256
 static const char *scan_string(struct list_cutter *c, const char *at, const char *end)
 {
     while (at < end && c->in_string) {
-        if (c->escaped) {
-            c->escaped = false;
-            at++;
-            continue;
-        }
-        at = skip_run(at, end, ends_string_run);
-        if (at == end)
-            return end;
-        c->escaped = *at == '\\';
-        c->in_string = c->escaped;
+        c->in_string = c->escaped || *at != '"';
+        c->escaped = !c->escaped && *at == '\\';
         at++;
     }
     return at;
 }
 
-/* Go on inside an object or array; behind its closing bracket, or `end`. Whether brackets match is
- * found by who reads the text. */
+/* Go on inside an object or array; behind its closing bracket, or `end`. */
 static const char *scan_container(struct list_cutter *c, const char *at, const char *end)
 {
-    do {
-        if (c->in_string)
-            at = scan_string(c, at, end);
-        at = skip_run(at, end, ends_plain_run);
-        if (at == end)
-            return end;
-        switch (*at++) {
-        case '"':
-            c->in_string = true;
-            break;
-        case '{':
-        case '[':
-            c->depth++;
-            break;
-        default:
-            c->depth--;
-            break;
-        }
-    } while (c->depth > 0);
-    return at;
+    const char *behind = skip_on(&c->skip, at, end);
+    c->in_container = behind == NULL;
+    return behind != NULL ? behind : end;
 }
 
 static bool ends_scalar(char c)
@@ -79,27 +41,21 @@ static bool ends_scalar(char c)
  * complete. */
 static const char *scan_value(struct list_cutter *c, const char *at, const char *end)
 {
-    bool scalar = c->in_value && !c->in_string && c->depth == 0;
-    if (!c->in_value) {
-        c->in_value = true;
-        c->in_string = *at == '"';
-        c->depth = *at == '{' || *at == '[';
-        scalar = !c->in_string && c->depth == 0;
+    if (!c->in_value && *at == '"') {
+        c->in_string = true;
         at++;
-    }
-    if (scalar) {
+    } else if (!c->in_value && (*at == '{' || *at == '[')) {
+        c->in_container = true;
+        c->skip = (struct skip){0};
+    } else if (!c->in_string && !c->in_container) {
+        at += !c->in_value;
         while (at < end && !ends_scalar(*at))
             at++;
         c->in_value = at == end;
         return at;
     }
-    if (c->depth > 0) {
-        at = scan_container(c, at, end);
-        c->in_value = c->depth > 0;
-    } else {
-        at = scan_string(c, at, end);
-        c->in_value = c->in_string;
-    }
+    at = c->in_container ? scan_container(c, at, end) : scan_string(c, at, end);
+    c->in_value = c->in_container || c->in_string;
     return at;
 }
 

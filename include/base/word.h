@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_WORD_H
+#define BASE_WORD_H
+
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * Several bytes of text at a time. A word is eight of them in a plain integer, on every processor
+ * alike: a mark is bit 7 of a byte, the first byte of the text is the lowest of the word.
+ */
+#define WORD_BYTES    8
+#define WORD_OF(byte) (UINT64_C(0x0101010101010101) * (uint64_t)(unsigned char)(byte))
+#define WORD_MARKS    WORD_OF(0x80)
+
+/* The eight bytes at `at`, which all must be readable. */
+static inline uint64_t word_load(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word : __builtin_bswap64(word);
+}
+
+/* Marks exactly the bytes that equal `byte`. */
+static inline uint64_t word_equal(uint64_t word, char byte)
+{
+    uint64_t differs = word ^ WORD_OF(byte);
+    return ~(((differs & ~WORD_MARKS) + ~WORD_MARKS) | differs) & WORD_MARKS;
+}
+
+/* Marks exactly the bytes below 0x20 and above 0x7f. */
+static inline uint64_t word_not_plain(uint64_t word)
+{
+    return (~((word & ~WORD_MARKS) + WORD_OF(0x60)) | word) & WORD_MARKS;
+}
+
+/* The marks as eight bits. */
+static inline uint32_t word_bits(uint64_t marks)
+{
+    return (uint32_t)(((marks >> 7) * UINT64_C(0x0102040810204080)) >> 56);
+}
+
+/* How many bits are set; the processors that programs are built for by default have no instruction
+ * for that. */
+static inline uint32_t word_count(uint64_t word)
+{
+    word -= word >> 1 & WORD_OF(0x55);
+    word = (word & WORD_OF(0x33)) + (word >> 2 & WORD_OF(0x33));
+    word = (word + (word >> 4)) & WORD_OF(0x0f);
+    return (uint32_t)(word * WORD_OF(1) >> 56);
+}
+
+/*
+ * A lane is what one step looks at: a word, or sixteen bytes where every processor has registers for
+ * them. A set of bytes is as the processor likes it; lane_bits() makes one bit a byte of it, the
+ * first byte the lowest.
+ */
+#ifdef __SSE2__
+
+#define LANE_BYTES 16
+typedef char lane __attribute__((vector_size(LANE_BYTES)));
+typedef signed char lane_set __attribute__((vector_size(LANE_BYTES)));
+
+/* The bytes at `at`, which all must be readable. */
+static inline lane lane_load(const char *at)
+{
+    lane bytes;
+    memcpy(&bytes, at, sizeof bytes);
+    return bytes;
+}
+
+/* The bytes that equal `byte`. */
+static inline lane_set lane_equal(lane bytes, char byte)
+{
+    return (lane_set)(bytes == (lane){0} + byte);
+}
+
+/* The bytes below 0x20 and above 0x7f. */
+static inline lane_set lane_not_plain(lane bytes)
+{
+    return (lane_set)bytes < (lane_set){0} + 0x20;
+}
+
+/* Brackets become braces, and other things other things. */
+static inline lane lane_fold(lane bytes)
+{
+    return bytes | ((lane){0} + 0x20);
+}
+
+/* One bit a byte, the first byte the lowest. */
+static inline uint32_t lane_bits(lane_set set)
+{
+    return (uint32_t)__builtin_ia32_pmovmskb128((lane)set);
+}
+
+#else
+
+#define LANE_BYTES WORD_BYTES
+typedef uint64_t lane, lane_set;
+
+/* As above. */
+static inline lane lane_load(const char *at)
+{
+    return word_load(at);
+}
+
+/* As above. */
+static inline lane_set lane_equal(lane bytes, char byte)
+{
+    return word_equal(bytes, byte);
+}
+
+/* As above. */
+static inline lane_set lane_not_plain(lane bytes)
+{
+    return word_not_plain(bytes);
+}
+
+/* As above. */
+static inline lane lane_fold(lane bytes)
+{
+    return bytes | WORD_OF(0x20);
+}
+
+/* As above. */
+static inline uint32_t lane_bits(lane_set set)
+{
+    return word_bits(set);
+}
+
+#endif
+
+/* Bytes that do not stand for themselves in a JSON string, or may not: quote, backslash, control
+ * characters, and what is more than one byte of UTF-8. */
+static inline uint32_t lane_special(lane bytes)
+{
+    return lane_bits(lane_equal(bytes, '"') | lane_equal(bytes, '\\') | lane_not_plain(bytes));
+}
+
+#endif
