@@ -68,8 +68,8 @@ struct share {
  * rows of a node are contiguous, grouped by kind in enum order, minors ascending inside a kind.
  * `has` tells which dimensions the card can give now: 0 for a card that must not be chosen
  * (unhealthy, not listed any more, nothing to give). `used` may exceed `total` when a card shrank
- * under its pods, or was given twice. Invariant: free_* = has ? max(total - used, 0) : 0, kept by
- * cards_refresh().
+ * under its pods, or was given twice. Invariant, kept by cards_refresh(): free_* = max(total - used, 0)
+ * where `has` says so and the card was not given twice, else 0.
  */
 struct card_columns {
     int32_t *minor;
@@ -111,8 +111,9 @@ uint32_t cards_begin(const struct cards *cards, enum device_kind kind);
 /* Row of the card with this minor, or UINT32_MAX. */
 uint32_t cards_find(const struct cards *cards, enum device_kind kind, int32_t minor);
 
-/* Has the card in `row` given more of a dimension than it has? Never so of one that has nothing now. */
-bool cards_overdrawn(const struct card_columns *columns, uint32_t row);
+/* Have the pods of the card in `row`, more than one, more of a dimension than it has? Such a card is closed:
+ * it gives nothing of any dimension. Never so of a card that has nothing now. */
+bool cards_given_twice(const struct card_columns *columns, uint32_t row);
 
 /* Recompute the free_* and has columns of `row` from total, used and registered. */
 void cards_refresh(struct card_columns *columns, uint32_t row);

@@ -78,14 +78,14 @@ static int64_t left_over(int64_t total, int64_t used)
     return total > used ? total - used : 0;
 }
 
-bool cards_overdrawn(const struct card_columns *columns, uint32_t row)
+bool cards_given_twice(const struct card_columns *columns, uint32_t row)
 {
     bool over = false;
     for (enum dimension dim = 0; dim < DIM_MAX; dim++) {
         int64_t total = amount_get(&columns->total[row], dim);
         over |= total > 0 && amount_get(&columns->used[row], dim) > total;
     }
-    return over && columns->registered[row];
+    return over && columns->pods[row] > 1 && columns->registered[row];
 }
 
 void cards_refresh(struct card_columns *columns, uint32_t row)
@@ -99,10 +99,11 @@ void cards_refresh(struct card_columns *columns, uint32_t row)
         if (amount_get(total, dim) > 0)
             has |= DIM_BIT(dim);
 
+    bool open = usable && !cards_given_twice(columns, row);
     columns->has[row] = (uint8_t)has;
-    columns->free_percent[row] = usable ? (int32_t)left_over(total->percent, used->percent) : 0;
-    columns->free_ratio[row] = usable ? (int32_t)left_over(total->ratio, used->ratio) : 0;
-    columns->free_bytes[row] = usable ? left_over(total->bytes, used->bytes) : 0;
+    columns->free_percent[row] = open ? (int32_t)left_over(total->percent, used->percent) : 0;
+    columns->free_ratio[row] = open ? (int32_t)left_over(total->ratio, used->ratio) : 0;
+    columns->free_bytes[row] = open ? left_over(total->bytes, used->bytes) : 0;
     columns->total_bytes[row] = usable ? total->bytes : 0;
 }
 

@@ -50,6 +50,8 @@ static int know_pod_now(struct bind_job *job, struct error *err)
                          STR_ARG(call->pod.uid), STR_ARG(call->pod.ns), STR_ARG(call->pod.name));
     if (match == POD_KNOWN) {
         job->annotation_bytes = view.annotation_bytes;
+        if (view.state == BOOKING_BOUND || (view.state == BOOKING_BOOKED && view.confirmed))
+            return str_eq(view.node, call->node) ? KNOWN_PLACED : elsewhere(err);
         return KNOWN_DEVICES;
     }
     struct pod pod;

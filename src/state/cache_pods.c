@@ -181,13 +181,12 @@ static int apply_step(struct cache *cache, struct pod_record *record, const stru
     return 0;
 }
 
-/* Is one of the pod's cards overdrawn, and not by this pod alone? */
 static bool is_doubled(const struct cache *cache, const struct pod_record *record)
 {
     struct cards cards = cache_cards_locked(cache, &cache->nodes[record->node]);
     for (uint32_t i = 0; i < record->share_count; i++) {
         uint32_t row = cards_find(&cards, record->charges[i].kind, record->charges[i].minor);
-        if (row != UINT32_MAX && cards.at->pods[row] > 1 && cards_overdrawn(cards.at, row))
+        if (row != UINT32_MAX && cards_given_twice(cards.at, row))
             return true;
     }
     return false;

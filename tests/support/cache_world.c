@@ -177,12 +177,14 @@ bool world_card_fits(const struct world *world, int n, const struct model_card *
         return false;
     if (request->whole && holders > 0)
         return false;
-    return used.percent + want.percent <= max64(total.percent, used.percent) &&
-           (total.ratio == 0 || want.ratio == 0 ||
-            used.ratio + want.ratio <= max64(total.ratio, used.ratio)) &&
-           (total.bytes == 0 || want.bytes == 0 ||
-            used.bytes + want.bytes <= max64(total.bytes, used.bytes)) &&
-           (want.percent == 0 || used.percent + want.percent <= total.percent);
+    bool given_twice =
+        holders > 1 && ((total.percent > 0 && used.percent > total.percent) ||
+                        (total.ratio > 0 && used.ratio > total.ratio) ||
+                        (total.bytes > 0 && used.bytes > total.bytes));
+    return !given_twice &&
+           (want.percent == 0 || used.percent + want.percent <= total.percent) &&
+           (total.ratio == 0 || want.ratio == 0 || used.ratio + want.ratio <= total.ratio) &&
+           (total.bytes == 0 || want.bytes == 0 || used.bytes + want.bytes <= total.bytes);
 }
 
 bool world_fits(const struct world *world, int n, const struct pod_request *request)

@@ -119,11 +119,11 @@ static bool model_fits(uint32_t row, const struct device_request *request, bool 
 
     bool any_total = false;
     for (enum dimension dim = 0; dim < DIM_MAX; dim++) {
-        int64_t of = amount_get(total, dim);
+        __int128 of = amount_get(total, dim), left = of - amount_get(used, dim);
         any_total |= of > 0;
-        /* a card that shrank under its pods has nothing free, not less than nothing */
-        __int128 left = of > amount_get(used, dim) ? of - amount_get(used, dim) : 0;
-        if (of > 0 && take[dim] > left)
+        /* a card that shrank under its pod gives what is left of the rest; one given twice gives nothing */
+        if (of > 0 && (take[dim] > (left > 0 ? left : 0) ||
+                       (left < 0 && !empty && node.pods[row] > 1)))
             return false;
     }
     return any_total;

@@ -81,21 +81,28 @@ static void test_has_and_free(void **state)
     assert_int_equal(node.free_bytes[row], 64 * GIB);
     assert_int_equal(node.total_bytes[row], 80 * GIB);
 
-    /* it shrinks below what is used: nothing is free, the booking stays */
-    assert_false(cards_overdrawn(&node.columns, row));
+    /* it shrinks below what is used: the booking stays, what is left of the rest may be given */
     node.total[row] = (struct amount){20, 100, 10 * GIB};
     cards_refresh(&node.columns, row);
-    assert_true(cards_overdrawn(&node.columns, row));
+    assert_false(cards_given_twice(&node.columns, row));
     assert_int_equal(node.free_percent[row], 0);
     assert_int_equal(node.free_ratio[row], 80);
     assert_int_equal(node.free_bytes[row], 0);
     assert_int_equal(node.used[row].bytes, 16 * GIB);
 
+    /* more than one pod has too much: nothing is free, of no dimension */
+    node_use(&node, row, (struct amount){0, 1, 0});
+    assert_true(cards_given_twice(&node.columns, row));
+    assert_int_equal(node.free_ratio[row], 0);
+    assert_int_not_equal(node.has[row], 0);
+    cards_charge(&node.columns, row, &(struct amount){0, 1, 0}, -1);
+    assert_int_equal(node.free_ratio[row], 80);
+
     /* it is not listed any more */
     node.registered[row] = false;
     cards_refresh(&node.columns, row);
     assert_int_equal(node.has[row], 0);
-    assert_false(cards_overdrawn(&node.columns, row));
+    assert_false(cards_given_twice(&node.columns, row));
     assert_int_equal(node.free_ratio[row], 0);
     assert_int_equal(node.total_bytes[row], 0);
 

@@ -353,6 +353,21 @@ static void test_nothing_is_decided_without_a_permit(void **state)
     assert_int_equal(outside.permit, 7);
 }
 
+/* kube-scheduler asks a new leader again when the answer of the one before was lost: that takes no decision. */
+static void test_a_bound_pod_is_told_without_a_permit(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct pod pod = pod_of("u", &half, 1);
+    struct error err = {0};
+    sched_pod_changed(&sched, &pod);
+    assert_int_equal(bind("u", "p", "n", &err), 0);
+    sched.port.may_bind = no_permit;
+    assert_int_equal(bind("u", "p", "n", &err), 0);
+    assert_int_equal(bind("u", "p", "m", &err), -EEXIST);
+    assert_int_equal(outside.binds, 1);
+}
+
 /* Where it runs is for the watch to tell, which will also tell when it is gone. */
 static void test_a_pod_read_as_bound_is_not_booked(void **state)
 {
@@ -385,6 +400,7 @@ int main(void)
         CASE(test_a_read_overtaken_by_a_removal),
         CASE(test_invalid_and_not_synced),
         CASE(test_nothing_is_decided_without_a_permit),
+        CASE(test_a_bound_pod_is_told_without_a_permit),
         CASE(test_a_pod_read_as_bound_is_not_booked),
         CASE(test_the_port_hears_how_full_the_annotations_are),
     };
