@@ -195,7 +195,7 @@ FORCE:
 # ---- targets for people -------------------------------------------------------------------------
 .PHONY: FORCE all run tests test check conformance model fuzz fuzz-run \
 	test-check test-unit test-property test-conformance \
-	test-corpus test-integration test-bare e2e e2e-parts figures bench \
+	test-corpus test-integration test-bare test-image e2e e2e-all e2e-parts figures bench \
 	install uninstall clean help deps
 
 all: $(PROGRAMS) | deps ## build the programs (default)
@@ -240,10 +240,19 @@ fuzz-run: $(FUZZ)
 test-bare: | deps ## run README's commands in a minimal Debian root (needs root)
 	@tests/bare/run.sh
 
+test-image: ## carry out deploy/Dockerfile in a minimal Debian root and look at the image (needs root)
+	@deploy/image/check.sh
+
 e2e: all $(STOPPABLE) e2e-parts | deps ## play the stories on a real control plane (TEST=pattern, K8S_VERSION=)
 	@DEVICESHARE_BUILD='$(B)' K8S_VERSION='$(K8S_VERSION)' PYTHONDONTWRITEBYTECODE=1 \
 		$(PYTHON) -m pytest -q -ra -p no:cacheprovider --durations=5 \
 		$(if $(TEST),-k '$(TEST)') tests/e2e </dev/null
+
+E2E_VERSIONS = $(patsubst tests/e2e/parts/k8s-%,%,$(wildcard tests/e2e/parts/k8s-*))
+e2e-all: ## play the stories on each Kubernetes version that is known (half an hour each)
+	@for version in $(E2E_VERSIONS); do \
+		$(MAKE) --no-print-directory e2e K8S_VERSION=$$version || failed="$$failed $$version"; done; \
+		test -z "$$failed" || { echo "failed on$$failed" >&2; exit 1; }
 
 figures: all e2e-parts | deps ## measure on a real control plane, minutes (ARGS=, see docs/figures.md)
 	@DEVICESHARE_BUILD='$(B)' K8S_VERSION='$(K8S_VERSION)' PYTHONDONTWRITEBYTECODE=1 \

@@ -11,6 +11,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
+. .ci/debian-root.sh
+
 dockerfile=deploy/Dockerfile
 suite=bookworm
 size_limit_kib=24576
@@ -35,37 +37,6 @@ if [ -z "${IMAGE_SCRATCH:-}" ]; then
     exit
 fi
 scratch=$IMAGE_SCRATCH
-
-# ---- a Debian root, in place of the base image --------------------------------------------------
-
-make_debian() { # ROOT
-    # The mirror, the proxy and what else apt needs to reach them are those of this machine.
-    local root=$1 archives mirror proxy
-    # shellcheck disable=SC2016 # the words in $() are apt's
-    archives=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
-        'Created-By: Packages' 2>/dev/null |
-        awk -v suite="$suite" '$3 == "main" && ($2 == suite || $2 == suite "-updates" ||
-            $2 == suite "-security") && !seen[$0]++' || true)
-    mirror=$(awk -v suite="$suite" '$2 == suite { print $1; exit }' <<<"$archives")
-    if [ -z "$mirror" ]; then
-        mirror=http://deb.debian.org/debian
-        archives="$mirror $suite main"
-    fi
-    proxy=$(apt-config shell proxy Acquire::http::Proxy)
-    eval "$proxy" # sets proxy if apt has one
-    if [ -n "$proxy" ] && [ "$proxy" != DIRECT ]; then export http_proxy="$proxy"; fi
-    debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$scratch/log" 2>&1 ||
-        { tail -n 30 "$scratch/log" >&2; die "debootstrap failed"; }
-    awk '{ print "deb", $1, $2, $3 }' <<<"$archives" >"$root/etc/apt/sources.list"
-    apt-config dump | grep -E '^Acquire::(https?|Check-|Retries|ForceIPv)' \
-        >"$root/etc/apt/apt.conf.d/90machine" || true
-    if [ -r /etc/ssl/certs/ca-certificates.crt ]; then
-        cp /etc/ssl/certs/ca-certificates.crt "$root/etc/apt/machine-ca.crt"
-        echo 'Acquire::https::CAInfo "/etc/apt/machine-ca.crt";' >>"$root/etc/apt/apt.conf.d/90machine"
-    fi
-    cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-    mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
-}
 
 # ---- the context --------------------------------------------------------------------------------
 

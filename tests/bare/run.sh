@@ -7,7 +7,7 @@
 # process outlives this script, and the root itself is removed by the trap.
 set -euo pipefail
 
-suite=bookworm
+. .ci/debian-root.sh
 
 if [ "$(id -u)" -ne 0 ]; then
     echo "make test-bare: only root can make and enter a Debian root; try: sudo make test-bare" >&2
@@ -35,43 +35,10 @@ fi
 
 root=$BARE_ROOT
 
-# The mirror, the proxy and what else apt needs to reach them are those of this machine.
-# shellcheck disable=SC2016 # the words in $() are apt's
-archives=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
-    'Created-By: Packages' 2>/dev/null |
-    awk -v suite="$suite" '$3 == "main" && ($2 == suite || index($2, suite "-") == 1 &&
-        $2 ~ /-(updates|security)$/) && !seen[$0]++' || true)
-mirror=$(awk -v suite="$suite" '$2 == suite { print $1; exit }' <<<"$archives")
-if [ -z "$mirror" ]; then
-    mirror=http://deb.debian.org/debian
-    archives="$mirror $suite main"
-fi
-settings=$(apt-config dump | grep -E '^Acquire::(https?|Check-|Retries|ForceIPv)' || true)
-proxy=$(apt-config shell proxy Acquire::http::Proxy)
-eval "$proxy" # sets proxy if apt has one
-if [ -n "${proxy:-}" ] && [ "$proxy" != DIRECT ]; then
-    export http_proxy="$proxy"
-fi
-
 start=$SECONDS
-echo "Making a minimal Debian ($suite from $mirror) ..."
-if ! debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1; then
-    tail -n 30 "$root.log" "$root/debootstrap/debootstrap.log" 2>/dev/null >&2 || true
-    rm -f "$root.log"
-    exit 1
-fi
-rm -f "$root.log"
+echo "Making a minimal Debian ..."
+make_debian "$root"
 echo "... in $((SECONDS - start)) s"
-
-rm -f "$root/etc/apt/sources.list"
-awk '{ print "deb", $1, $2, $3 }' <<<"$archives" >"$root/etc/apt/sources.list"
-printf '%s\n' "$settings" >"$root/etc/apt/apt.conf.d/90machine"
-if [ -r /etc/ssl/certs/ca-certificates.crt ]; then
-    cp /etc/ssl/certs/ca-certificates.crt "$root/etc/apt/machine-ca.crt"
-    echo 'Acquire::https::CAInfo "/etc/apt/machine-ca.crt";' >>"$root/etc/apt/apt.conf.d/90machine"
-fi
-cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
 mkdir -p "$root/dev/shm"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 

@@ -99,15 +99,18 @@ def test_killed_at_a_step_of_a_bind(cluster, daemon, start_scheduling, step):
     daemon.wait_truth(cluster)
 
 
+MOST_COMPUTE = {"koordinator.sh/gpu-core": 60, "koordinator.sh/gpu-memory-ratio": 10}
+
+
 @pytest.fixture
 def late(cluster, daemon, start_scheduling):
-    """A binding of 60 % of the only card, on its way when the process that sent it was killed. Its
+    """A binding of 60 % of the only card's compute, on its way when the process that sent it was killed. Its
     successor leads, and has yet to wait. kube-scheduler sleeps: the story plays it."""
     cluster.create_gpu_node("n1", gpus(1), False)
     daemon.start()
     asks = start_scheduling()
     held = daemon.proxy.hold(BINDING)
-    cluster.create_pod("first", percent(60))
+    cluster.create_pod("first", MOST_COMPUTE)
     assert "/pods/first/binding" in held.wait_arrived()
     asks.stop()
     daemon.crash()
@@ -117,7 +120,7 @@ def late(cluster, daemon, start_scheduling):
 
 
 def test_a_late_binding_within_the_bounds(cluster, daemon, late):
-    rival = cluster.create_pod("rival", percent(60))
+    rival = cluster.create_pod("rival", MOST_COMPUTE)
     # It must not give away the card now.
     assert "may still arrive" in daemon.bind(rival, "n1")
     assert late.release() == 201
@@ -132,13 +135,14 @@ def test_a_late_binding_past_the_bounds_is_found(cluster, daemon, late):
     that it would: the documented rest."""
     doubled = 'deviceshare_allocation_drift_total{kind="doubled"}'
     wait_until(daemon.leads, "the successor binds")
-    rival = cluster.create_pod("rival", percent(60))
+    rival = cluster.create_pod("rival", MOST_COMPUTE)
     assert daemon.bind(rival, "n1") == ""
     assert daemon.series(doubled) == 0
     assert late.release() == 201
     wait_until(lambda: daemon.series(doubled) == 1, "it is counted")
     assert daemon.said("Card given twice") == 1
-    third = cluster.create_pod("third", percent(10))
+    # Memory alone would be left.
+    third = cluster.create_pod("third", {"koordinator.sh/gpu-memory-ratio": 10})
     assert "Insufficient" in daemon.bind(third, "n1")
     daemon.wait_truth(cluster)
     # Not for ever: as soon as one of the two has ended, the card is open again.
