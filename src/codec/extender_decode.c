@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "codec/pod.h"
 #include "codec/reader.h"
+#include "codec/reader_index.h"
 #include "core/names.h"
 
 const struct codec_limits codec_default_limits = {
@@ -175,6 +176,8 @@ int extender_decode_candidates(struct str body, const struct codec_limits *limit
     if (err == NULL)
         err = &unwanted;
 
+    AUTO_INDEX index;
+    reader_index_begin(&index);
     struct candidates_call call = {0};
     int rc = open_body(body, limits, READER_FIELDS(fields), err);
     if (rc == 0)
@@ -361,6 +364,8 @@ int extender_decode_preempt(struct str body, const struct codec_limits *limits, 
     if (err == NULL)
         err = &unwanted;
 
+    AUTO_INDEX index;
+    reader_index_begin(&index);
     struct preempt_call call = {0};
     int rc = open_body(body, limits, READER_FIELDS(fields), err);
     if (rc == 0)

@@ -7,6 +7,7 @@
 #include "codec/extender.h"
 #include "codec/pod.h"
 #include "codec/reader.h"
+#include "codec/reader_index.h"
 
 /* The value of a whole text, which must be an object. */
 static int open_object(struct str json, struct str *ret, struct error *err)
@@ -150,7 +151,9 @@ int object_decode_pod(struct str json, struct arena *mem, struct pod *ret, struc
     struct error unwanted;
     if (err == NULL)
         err = &unwanted;
+    AUTO_INDEX index;
     struct str value;
+    reader_index_begin(&index);
     int rc = open_object(json, &value, err);
     return rc < 0 ? rc : pod_decode(value, mem, ret, err);
 }
@@ -160,7 +163,9 @@ int object_decode_pod_place(struct str json, struct arena *mem, struct pod *ret,
     struct error unwanted;
     if (err == NULL)
         err = &unwanted;
+    AUTO_INDEX index;
     struct str value;
+    reader_index_begin(&index);
     int rc = open_object(json, &value, err);
     return rc < 0 ? rc : pod_decode_place(value, mem, ret, err);
 }
@@ -204,6 +209,8 @@ int object_decode_node(struct str json, struct arena *mem, struct node_facts *re
     if (err == NULL)
         err = &unwanted;
 
+    AUTO_INDEX index;
+    reader_index_begin(&index);
     struct node_facts facts = {0};
     int rc = open_fields(json, READER_FIELDS(fields), err);
     if (rc == 0)
@@ -334,6 +341,8 @@ int object_decode_device(struct str json, struct arena *mem, struct str *ret_nod
     if (err == NULL)
         err = &unwanted;
 
+    AUTO_INDEX index;
+    reader_index_begin(&index);
     struct str node = {0};
     struct inventory inventory = {0};
     uint32_t skipped = 0;

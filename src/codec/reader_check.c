@@ -4,39 +4,41 @@
 #include <errno.h>
 
 #include "base/word.h"
+#include "codec/reader_index.h"
 
-/* A recursive descent over the grammar of RFC 8259; its depth is bounded by depth_left. */
+/* A recursive descent over the grammar of RFC 8259; its depth is bounded by depth_left. Each function
+ * goes on at `at` and returns behind what it took, or NULL. */
 struct checker {
-    const char *at;
-    const char *end;
+    const char *start, *end;
     uint32_t depth_left;
-    const char *problem; /* what is wrong at `at`, once something is */
+    struct reader_index *index; /* notes the ends of arrays and objects, or NULL */
+    const char *problem;        /* what is wrong, and where, once something is */
+    const char *problem_at;
     bool too_deep;
 };
 
-static bool fail(struct checker *c, const char *problem)
+static const char *fail(struct checker *c, const char *at, const char *problem)
 {
     c->problem = problem;
-    return false;
+    c->problem_at = at;
+    return NULL;
 }
 
-static bool fail_here(struct checker *c)
+static const char *fail_here(struct checker *c, const char *at)
 {
-    return fail(c, c->at == c->end ? "unexpected end" : "unexpected character");
+    return fail(c, at, at == c->end ? "unexpected end" : "unexpected character");
 }
 
-static void skip_blanks(struct checker *c)
+static inline const char *skip_blanks(const struct checker *c, const char *at)
 {
-    while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r'))
-        c->at++;
+    while (at < c->end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
+        at++;
+    return at;
 }
 
-static bool take(struct checker *c, char wanted)
+static inline bool is_at(const struct checker *c, const char *at, char wanted)
 {
-    if (c->at == c->end || *c->at != wanted)
-        return false;
-    c->at++;
-    return true;
+    return at < c->end && *at == wanted;
 }
 
 static bool is_continuation(const char *at)
@@ -73,22 +75,22 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-static bool check_escape(struct checker *c)
+/* Behind a backslash. */
+static const char *check_escape(struct checker *c, const char *at)
 {
-    if (c->at == c->end)
-        return fail_here(c);
-    if (*c->at != 'u') {
-        if (*c->at == '\0' || strchr("\"\\/bfnrt", *c->at) == NULL)
-            return fail(c, "bad escape");
-        c->at++;
-        return true;
+    if (at == c->end)
+        return fail_here(c, at);
+    if (*at != 'u') {
+        if (*at == '\0' || strchr("\"\\/bfnrt", *at) == NULL)
+            return fail(c, at, "bad escape");
+        return at + 1;
     }
-    c->at++;
-    for (int i = 0; i < 4; i++, c->at++) {
-        if (c->at == c->end || !is_hex(*c->at))
-            return fail(c, "bad escape");
+    at++;
+    for (int i = 0; i < 4; i++, at++) {
+        if (at == c->end || !is_hex(*at))
+            return fail(c, at, "bad escape");
     }
-    return true;
+    return at;
 }
 
 /* Over bytes of a string that mean themselves, nearly all of a body: to the first that does not, or
@@ -104,140 +106,163 @@ static const char *skip_plain(const char *at, const char *end)
     return at;
 }
 
-static bool check_string(struct checker *c)
+/* A byte of a string that needs a closer look. */
+static const char *check_special(struct checker *c, const char *at)
 {
-    if (!take(c, '"'))
-        return fail_here(c);
-    while ((c->at = skip_plain(c->at, c->end)) < c->end) {
-        unsigned char byte = (unsigned char)*c->at;
-        if (byte == '"') {
-            c->at++;
-            return true;
-        }
-        if (byte < 0x20)
-            return fail(c, "control character in a string");
-        if (byte == '\\') {
-            c->at++;
-            if (!check_escape(c))
-                return false;
-            continue;
-        }
-        size_t length = reader_utf8_length(c->at, c->end);
-        if (length == 0)
-            return fail(c, "bad UTF-8");
-        c->at += length;
+    if ((unsigned char)*at < 0x20)
+        return fail(c, at, "control character in a string");
+    if (*at == '\\')
+        return check_escape(c, at + 1);
+    size_t length = reader_utf8_length(at, c->end);
+    return length > 0 ? at + length : fail(c, at, "bad UTF-8");
+}
+
+static const char *check_string(struct checker *c, const char *at)
+{
+    at++;
+    while ((at = skip_plain(at, c->end)) < c->end) {
+        if (*at == '"')
+            return at + 1;
+        at = check_special(c, at);
+        if (at == NULL)
+            return NULL;
     }
-    return fail_here(c);
+    return fail_here(c, at);
 }
 
-static bool take_digits(struct checker *c)
+/* At least one. */
+static const char *check_digits(struct checker *c, const char *at)
 {
-    const char *start = c->at;
-    while (c->at < c->end && *c->at >= '0' && *c->at <= '9')
-        c->at++;
-    return c->at > start;
+    const char *start = at;
+    while (at < c->end && *at >= '0' && *at <= '9')
+        at++;
+    return at > start ? at : fail_here(c, at);
 }
 
-static bool check_number(struct checker *c)
+static const char *check_number(struct checker *c, const char *at)
 {
-    take(c, '-');
-    if (!take(c, '0') && !take_digits(c))
-        return fail_here(c);
-    if (take(c, '.') && !take_digits(c))
-        return fail_here(c);
-    if (take(c, 'e') || take(c, 'E')) {
-        if (!take(c, '+'))
-            take(c, '-');
-        if (!take_digits(c))
-            return fail_here(c);
+    at += is_at(c, at, '-');
+    at = is_at(c, at, '0') ? at + 1 : check_digits(c, at);
+    if (at != NULL && is_at(c, at, '.'))
+        at = check_digits(c, at + 1);
+    if (at != NULL && (is_at(c, at, 'e') || is_at(c, at, 'E'))) {
+        at++;
+        at += is_at(c, at, '+') || is_at(c, at, '-');
+        at = check_digits(c, at);
     }
-    return true;
+    return at;
 }
 
-static bool check_word(struct checker *c, struct str word)
+static const char *check_word(struct checker *c, const char *at, struct str word)
 {
-    for (size_t i = 0; i < word.len; i++)
-        if (!take(c, word.data[i]))
-            return fail_here(c);
-    return true;
+    for (size_t i = 0; i < word.len; i++, at++)
+        if (!is_at(c, at, word.data[i]))
+            return fail_here(c, at);
+    return at;
 }
 
-static bool check_value(struct checker *c);
+static const char *check_value(struct checker *c, const char *at);
 
-static bool check_member(struct checker *c)
+static const char *check_member(struct checker *c, const char *at)
 {
-    skip_blanks(c);
-    if (!check_string(c))
-        return false;
-    skip_blanks(c);
-    return take(c, ':') ? check_value(c) : fail_here(c);
+    if (!is_at(c, at, '"'))
+        return fail_here(c, at);
+    at = check_string(c, at);
+    if (at == NULL)
+        return NULL;
+    at = skip_blanks(c, at);
+    return is_at(c, at, ':') ? check_value(c, at + 1) : fail_here(c, at);
 }
 
-static bool check_container(struct checker *c, char close, bool (*check_part)(struct checker *c))
+/* The parts of an array or object and its closing bracket. */
+static const char *check_parts(struct checker *c, const char *at, char close)
+{
+    at = skip_blanks(c, at);
+    if (is_at(c, at, close))
+        return at + 1;
+    for (;;) {
+        at = close == '}' ? check_member(c, at) : check_value(c, at);
+        if (at == NULL)
+            return NULL;
+        at = skip_blanks(c, at);
+        if (!is_at(c, at, ','))
+            return is_at(c, at, close) ? at + 1 : fail_here(c, at);
+        at = skip_blanks(c, at + 1);
+    }
+}
+
+static const char *check_container(struct checker *c, const char *at, char close)
 {
     if (c->depth_left == 0) {
         c->too_deep = true;
-        return fail_here(c);
+        return fail_here(c, at);
     }
     c->depth_left--;
-    c->at++;
-    skip_blanks(c);
-    if (!take(c, close)) {
-        do {
-            if (!check_part(c))
-                return false;
-            skip_blanks(c);
-        } while (take(c, ','));
-        if (!take(c, close))
-            return fail_here(c);
-    }
+    uint32_t number = 0;
+    if (c->index != NULL)
+        number = reader_index_open(c->index, (size_t)(at - c->start));
+    at = check_parts(c, at + 1, close);
+    if (at != NULL && c->index != NULL)
+        reader_index_close(c->index, number, (size_t)(at - c->start));
     c->depth_left++;
-    return true;
+    return at;
 }
 
-static bool check_value(struct checker *c)
+static const char *check_value(struct checker *c, const char *at)
 {
-    skip_blanks(c);
-    switch (c->at < c->end ? *c->at : '\0') {
+    at = skip_blanks(c, at);
+    switch (at < c->end ? *at : '\0') {
     case '{':
-        return check_container(c, '}', check_member);
+        return check_container(c, at, '}');
     case '[':
-        return check_container(c, ']', check_value);
+        return check_container(c, at, ']');
     case '"':
-        return check_string(c);
+        return check_string(c, at);
     case 't':
-        return check_word(c, STR("true"));
+        return check_word(c, at, STR("true"));
     case 'f':
-        return check_word(c, STR("false"));
+        return check_word(c, at, STR("false"));
     case 'n':
-        return check_word(c, STR("null"));
+        return check_word(c, at, STR("null"));
     default:
-        return check_number(c);
+        return check_number(c, at);
     }
+}
+
+/* A text that is no part of one that was accepted. */
+static int check_text(struct checker *c, uint32_t nesting, struct str *ret_value, struct error *err)
+{
+    const char *value = skip_blanks(c, c->start);
+    if (value == c->end)
+        return reader_bad(err, "empty");
+
+    const char *behind = check_value(c, value);
+    if (c->too_deep)
+        return error_set(err, -E2BIG, ": nesting deeper than %u", nesting);
+    if (behind == NULL)
+        return error_set(err, -EINVAL, ": not valid JSON, %s at byte %zu", c->problem,
+                         (size_t)(c->problem_at - c->start));
+    const char *rest = skip_blanks(c, behind);
+    if (rest < c->end)
+        return error_set(err, -EINVAL, ": not valid JSON, more text after the value at byte %zu",
+                         (size_t)(rest - c->start));
+    *ret_value = (struct str){value, (size_t)(behind - value)};
+    return 0;
 }
 
 int reader_check(struct str text, uint32_t nesting, struct str *ret_value, struct error *err)
 {
+    if (reader_index_accepted(text, nesting)) {
+        *ret_value = text;
+        return 0;
+    }
     const char *start = text.data != NULL ? text.data : "";
-    struct checker c = {.at = start, .end = start + text.len, .depth_left = nesting};
-
-    skip_blanks(&c);
-    if (c.at == c.end)
-        return reader_bad(err, "empty");
-
-    const char *value = c.at;
-    bool good = check_value(&c);
-    if (c.too_deep)
-        return error_set(err, -E2BIG, ": nesting deeper than %u", nesting);
-    if (!good)
-        return error_set(err, -EINVAL, ": not valid JSON, %s at byte %zu", c.problem,
-                         (size_t)(c.at - start));
-
-    const char *value_end = c.at;
-    skip_blanks(&c);
-    if (c.at < c.end)
-        return error_set(err, -EINVAL, ": not valid JSON, more text after the value at byte %zu",
-                         (size_t)(c.at - start));
-    *ret_value = (struct str){value, (size_t)(value_end - value)};
-    return 0;
+    struct checker c = {.start = start,
+                        .end = start + text.len,
+                        .depth_left = nesting,
+                        .index = reader_index_wanted(text)};
+    int rc = check_text(&c, nesting, ret_value, err);
+    if (c.index != NULL)
+        reader_index_keep(c.index, rc == 0 ? text : (struct str){NULL, 0}, nesting);
+    return rc;
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/word.h"
+#include "codec/reader_index.h"
 
 #define BLOCK_BYTES 64
 
@@ -115,7 +116,12 @@ const char *skip_on(struct skip *skip, const char *at, const char *end)
 const char *skip_container(const char *at, const char *end)
 {
     struct skip skip = {0};
-    const char *behind = skip_on(&skip, at, end);
+    const char *near = end - at > BLOCK_BYTES ? at + BLOCK_BYTES : end;
+    const char *behind = skip_on(&skip, at, near);
+    if (behind == NULL)
+        behind = reader_index_behind(at);
+    if (behind == NULL)
+        behind = skip_on(&skip, near, end);
     assert(behind != NULL);
     return behind;
 }

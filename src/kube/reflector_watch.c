@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "codec/reader_index.h"
 #include "codec/stream.h"
 #include "kube/query.h"
 
@@ -71,6 +72,8 @@ static int take_line(void *self, struct str line)
     struct watch *watch = self;
     struct arena mem;
     struct watch_event event;
+    AUTO_INDEX index;
+    reader_index_begin(&index);
     arena_init(&mem, 0);
     int rc = watch_decode(line, &mem, &event, &watch->err);
     if (rc == 0)

@@ -2,6 +2,7 @@
 /* Events from the bytes of a watch to the state, and that nothing is left behind. */
 #include "bench.h"
 
+#include "codec/reader_index.h"
 #include "codec/stream.h"
 #include "kube/listed.h"
 
@@ -26,6 +27,8 @@ static int take_line(void *self, struct str line)
     struct arena mem;
     struct watch_event event;
     struct error err = {0};
+    AUTO_INDEX index;
+    reader_index_begin(&index);
     arena_init(&mem, 0);
     must(watch_decode(line, &mem, &event, &err) == 0, err.text);
     const struct listed *listed = &listed_table[CACHE_PODS];

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/strbuf.h"
+#include "codec/reader.h"
+#include "codec/reader_index.h"
+#include "rng.h"
+
+#include <errno.h>
+
+static void add_random(struct strbuf *text, struct rng *rng, unsigned depth)
+{
+    static const char *const atoms[] = {
+        "1", "true", "\"{[\"", "\"a longer text than what a block of the text has room for, or nearly\""};
+    uint32_t choice = rng_below(rng, depth == 0 ? 4 : 10);
+    if (choice < 4) {
+        strbuf_puts(text, atoms[choice]);
+        return;
+    }
+    bool object = choice % 2 == 0;
+    strbuf_putc(text, object ? '{' : '[');
+    for (uint32_t i = 0, count = rng_below(rng, 5); i < count; i++) {
+        strbuf_puts(text, i > 0 ? "," : "");
+        strbuf_puts(text, object ? "\"k\": " : " ");
+        add_random(text, rng, depth - 1);
+    }
+    strbuf_putc(text, object ? '}' : ']');
+}
+
+/* Every value of a text, as it is walked to: where it starts and ends. */
+static void walk(struct str value, const char *base, struct strbuf *to)
+{
+    strbuf_printf(to, "%td+%zu ", value.data - base, value.len);
+    enum reader_type type = reader_type(value);
+    if (type != READER_OBJECT && type != READER_ARRAY)
+        return;
+    struct reader_iter iter = reader_iterate(value);
+    struct str part;
+    while (reader_next_item(&iter, &part))
+        walk(part, base, to);
+}
+
+static void test_a_text_is_walked_in_the_same_way_with_an_index(void **state)
+{
+    (void)state;
+    struct rng rng = rng_seeded(30);
+    for (int i = 0; i < 2000; i++) {
+        struct strbuf text = {0}, with = {0}, without = {0};
+        struct error err = {0};
+        struct str value;
+        strbuf_puts(&text, "  [");
+        for (uint32_t parts = rng_below(&rng, 20); parts > 0; parts--) {
+            add_random(&text, &rng, 6);
+            strbuf_putc(&text, ',');
+        }
+        strbuf_puts(&text, "0] ");
+        struct str whole = {text.data, text.len};
+        {
+            AUTO_INDEX index;
+            reader_index_begin(&index);
+            assert_int_equal(reader_check(whole, 64, &value, &err), 0);
+            walk(value, text.data, &with);
+        }
+        assert_int_equal(reader_check(whole, 64, &value, &err), 0);
+        walk(value, text.data, &without);
+        assert_string_equal(with.data, without.data);
+        strbuf_done(&text);
+        strbuf_done(&with);
+        strbuf_done(&without);
+    }
+}
+
+/* More arrays than there is room for, deep and long. */
+static void test_what_is_not_noted_is_found_all_the_same(void **state)
+{
+    (void)state;
+    struct strbuf text = {0}, with = {0}, without = {0};
+    struct error err = {0};
+    struct str value;
+    AUTO_INDEX index;
+    strbuf_putc(&text, '[');
+    for (unsigned i = 0; i < READER_INDEX_MAX + 100; i++)
+        strbuf_printf(&text, "[\"%*u\",{\"%*u\":[1]}],", i % 90, i, i % 70, i);
+    strbuf_puts(&text, "[]]");
+    assert_int_equal(reader_check((struct str){text.data, text.len}, 64, &value, &err), 0);
+    walk(value, text.data, &without);
+    reader_index_begin(&index);
+    assert_int_equal(reader_check((struct str){text.data, text.len}, 64, &value, &err), 0);
+    assert_int_equal(index.count, READER_INDEX_MAX);
+    walk(value, text.data, &with);
+    assert_string_equal(with.data, without.data);
+    strbuf_done(&text);
+    strbuf_done(&with);
+    strbuf_done(&without);
+}
+
+#define LONG "\"............................................................\""
+
+static void test_a_part_of_a_text_is_not_checked_again(void **state)
+{
+    (void)state;
+    char text[] = "{\"object\":{\"a\":" LONG "}}";
+    struct str whole = {text, sizeof text - 1}, object = {text + 10, sizeof text - 12}, value;
+    struct error err = {0};
+    {
+        AUTO_INDEX index;
+        reader_index_begin(&index);
+        assert_int_equal(reader_check(whole, 8, &value, &err), 0);
+        assert_true(reader_index_accepted(object, 8));
+        /* What was checked with more levels may have more. */
+        assert_false(reader_index_accepted(object, 7));
+        assert_false(reader_index_accepted((struct str){object.data, object.len - 1}, 8));
+        assert_false(reader_index_accepted((struct str){object.data + 1, object.len - 1}, 8));
+        text[12] = '\1'; /* nobody may do this; it shows that nobody looks */
+        assert_int_equal(reader_check(object, 8, &value, &err), 0);
+        assert_ptr_equal(value.data, object.data);
+        assert_int_equal(value.len, object.len);
+    }
+    assert_int_equal(reader_check(object, 8, &value, &err), -EINVAL);
+}
+
+static void test_the_first_text_that_is_accepted_is_noted_and_no_other(void **state)
+{
+    (void)state;
+    static const char bad[] = "{\"object\":{\"a\":" LONG "}]", good[] = "[[" LONG "]]";
+    static const char other[] = "[{\"" "b\":" LONG "}]";
+    struct str value;
+    struct error err = {0};
+    AUTO_INDEX index;
+    reader_index_begin(&index);
+    assert_int_equal(reader_check(str_from(bad), 8, &value, &err), -EINVAL);
+    assert_null(reader_index_behind(bad + 10));
+    assert_int_equal(reader_check(str_from(good), 8, &value, &err), 0);
+    assert_ptr_equal(reader_index_behind(good), good + sizeof good - 1);
+    assert_ptr_equal(reader_index_behind(good + 1), good + sizeof good - 2);
+    assert_null(reader_index_behind(good + 2));
+    assert_int_equal(reader_check(str_from(other), 8, &value, &err), 0);
+    assert_null(reader_index_behind(other));
+    {
+        AUTO_INDEX inner;
+        reader_index_begin(&inner);
+        assert_int_equal(reader_check(str_from(other), 8, &value, &err), 0);
+    }
+    assert_null(reader_index_behind(other));
+    assert_ptr_equal(reader_index_behind(good), good + sizeof good - 1);
+    reader_index_end(&index);
+    assert_null(reader_index_behind(good));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_text_is_walked_in_the_same_way_with_an_index),
+        cmocka_unit_test(test_what_is_not_noted_is_found_all_the_same),
+        cmocka_unit_test(test_a_part_of_a_text_is_not_checked_again),
+        cmocka_unit_test(test_the_first_text_that_is_accepted_is_noted_and_no_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
