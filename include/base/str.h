@@ -37,4 +37,14 @@ static inline bool str_is(struct str a, const char *text)
     return str_eq(a, str_from(text));
 }
 
+/* Copy the bytes to `to`, which has room for them; *ret is the copy. Returns where the next may
+ * begin. */
+static inline char *str_copy(char *to, struct str text, struct str *ret)
+{
+    if (text.len > 0)
+        memcpy(to, text.data, text.len);
+    *ret = (struct str){to, text.len};
+    return to + text.len;
+}
+
 #endif

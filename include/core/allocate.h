@@ -17,11 +17,29 @@
  * card must hold no pod at all. So no decision takes a card below zero. Decided in integers only.
  */
 
-/* Chosen shares of one pod on one node, by kind and minor ascending. */
+/* What one container gets of a GPU. */
+struct part {
+    uint32_t container; /* its place in pod order */
+    enum container_role role;
+    int32_t minor;
+    struct amount amount;
+};
+
+/* Chosen shares of one pod on one node, by kind and minor ascending; and for a pod whose containers
+ * ask for GPUs by nvidia.com names (struct gpu_detail), what each of them gets of these: in the
+ * order of containers, minors ascending. A share is the most that parts of it come to at one time.
+ */
 struct plan {
     uint32_t count;
     struct share shares[CARDS_PER_POD_MAX];
+    uint32_t part_count;
+    struct part parts[CARDS_PER_POD_MAX];
 };
+
+/* The most that the parts of the card `minor` come to at one time, by Kubernetes' rule for what a
+ * pod needs: app containers and sidecars side by side, or one init container beside the sidecars
+ * before it. `parts` are in the order of containers. False if there is none. */
+bool parts_peak(const struct part *parts, uint32_t count, int32_t minor, struct share *ret);
 
 /* Does the request fit on these cards now? REASON_FITS, or the first kind's shortage, or why
  * this kind can never be had here (no card of the kind listed, memory size unknown). The scan's

@@ -20,7 +20,11 @@ enum charge_trust {
     CHARGE_UNKNOWN,      /* fewer cards named than requested (maybe none): the rest is somewhere */
 };
 
-/* `request` NULL = the pod's request is invalid and says nothing: charged as the annotation
+/* `unlisted` GPUs are named beside `shares`, by ids that none of the node's cards has: they count
+ * as named, and are charged nowhere. Of containers that are placed apart the annotation tells only
+ * sums: these must come to what the containers ask for together.
+ *
+ * `request` NULL = the pod's request is invalid and says nothing: charged as the annotation
  * says, CHARGE_INCONSISTENT (CHARGE_UNKNOWN without shares). `shares` are the annotation's,
  * merged by card; a dimension that is 0 there and not named by the request is derived from the
  * card's present total. A derived ratio one below the exact one is believed, because Koordinator's
@@ -29,6 +33,7 @@ enum charge_trust {
  * to ret_plan, in the order of `shares` (which are sorted by kind and minor, unique, count <=
  * CARDS_PER_POD_MAX). */
 enum charge_trust charge_of(const struct cards *cards, const struct pod_request *request,
-                            const struct share *shares, uint32_t count, struct plan *ret_plan);
+                            const struct share *shares, uint32_t count, uint32_t unlisted,
+                            struct plan *ret_plan);
 
 #endif

@@ -33,6 +33,7 @@ enum dimension {
 #define CARD_PERCENT_MAX INT64_C(100000)
 #define PODS_PER_CARD_MAX 2000000 /* more than one etcd can store */
 #define DEVICE_ID_MAX 95 /* bytes of a device id (UUID, PCI address) */
+#define DEVICE_MODEL_MAX   127 /* bytes of a card's model */
 
 /* An amount in all dimensions of one card; a dimension that does not apply is 0. */
 struct amount {
@@ -48,6 +49,8 @@ struct device {
     bool healthy;
     struct amount total;
     struct str id; /* borrowed; empty if none */
+    struct str model; /* borrowed; empty if not told */
+    uint32_t slots;   /* containers that may use it at a time; 0 = any number */
 };
 
 /* What a Device object lists: borrowed entries, any order, minors unique within a kind. */
@@ -61,27 +64,32 @@ struct share {
     enum device_kind kind;
     int32_t minor;
     struct amount amount;
+    uint32_t beside; /* containers of the pod that use the card beside the first one */
 };
 
 /*
  * Cards in columns, so that a scan over thousands of nodes reads little memory. One row a card; the
  * rows of a node are contiguous, grouped by kind in enum order, minors ascending inside a kind.
  * `has` tells which dimensions the card can give now: 0 for a card that must not be chosen
- * (unhealthy, not listed any more, nothing to give). `used` may exceed `total` when a card shrank
- * under its pods, or was given twice. Invariant, kept by cards_refresh(): free_* = max(total - used, 0)
- * where `has` says so and the card was not given twice, else 0.
+ * (unhealthy, not listed any more, nothing to give, all slots taken). `used` may exceed `total`
+ * when a card shrank under its pods, or was given twice. Invariant, kept by cards_refresh(): free_*
+ * = max(total - used, 0) where `has` says so and the card was not given twice, else 0.
  */
 struct card_columns {
     int32_t *minor;
     uint8_t *has;          /* DIM_BIT()s */
     bool *registered;      /* listed in the Device object */
     uint32_t *pods;        /* pods that hold anything here, also a zero share */
+    uint32_t *users;       /* their containers */
+    uint32_t *slots;       /* containers that may; 0 = any number */
     int32_t *free_percent; /* hot copies for the scan */
     int32_t *free_ratio;
     int64_t *free_bytes;
     int64_t *total_bytes;
     struct amount *total; /* zero unless healthy and listed */
     struct amount *used;
+    struct str *id; /* borrowed texts, empty where not told */
+    struct str *model;
 };
 
 /* One node's cards: a window on columns that somebody else owns and does not change meanwhile. */
@@ -90,6 +98,30 @@ struct cards {
     uint32_t first;
     uint16_t count[DEVICE_KIND_MAX];
 };
+
+/* A node's cards, copied: to be changed at will, or read while the original changes. The texts of
+ * id and model stay the original's. */
+struct card_copy {
+    struct cards cards; /* window on `columns` below */
+    struct card_columns columns;
+    int32_t minor[CARDS_PER_NODE_MAX];
+    uint8_t has[CARDS_PER_NODE_MAX];
+    bool registered[CARDS_PER_NODE_MAX];
+    uint32_t pods[CARDS_PER_NODE_MAX];
+    uint32_t users[CARDS_PER_NODE_MAX];
+    uint32_t slots[CARDS_PER_NODE_MAX];
+    int32_t free_percent[CARDS_PER_NODE_MAX];
+    int32_t free_ratio[CARDS_PER_NODE_MAX];
+    int64_t free_bytes[CARDS_PER_NODE_MAX];
+    int64_t total_bytes[CARDS_PER_NODE_MAX];
+    struct amount total[CARDS_PER_NODE_MAX];
+    struct amount used[CARDS_PER_NODE_MAX];
+    struct str id[CARDS_PER_NODE_MAX];
+    struct str model[CARDS_PER_NODE_MAX];
+};
+
+/* Copy a node's cards; `to` must not move afterwards. */
+void cards_copy(const struct cards *cards, struct card_copy *to);
 
 /* "gpu", "rdma", "fpga". */
 const char *device_kind_name(enum device_kind kind);
@@ -115,14 +147,17 @@ uint32_t cards_find(const struct cards *cards, enum device_kind kind, int32_t mi
  * it gives nothing of any dimension. Never so of a card that has nothing now. */
 bool cards_given_twice(const struct card_columns *columns, uint32_t row);
 
+/* Is the card in `row` listed, healthy and with something to give, be it taken or not? */
+bool cards_can_give(const struct card_columns *columns, uint32_t row);
+
 /* Recompute the free_* and has columns of `row` from total, used and registered. */
 void cards_refresh(struct card_columns *columns, uint32_t row);
 
-/* Add one pod's share to (sign 1) or take it from (sign -1) the card in `row`: its used amounts and
- * its number of pods; refreshes the row. Taking more than is there is a programming error
- * (assert). */
+/* Add one pod's share to (sign 1) or take it from (sign -1) the card in `row`: its used amounts,
+ * its number of pods and that of their containers, of which the pod has `users` there; refreshes
+ * the row. Taking more than is there is a programming error (assert). */
 void cards_charge(struct card_columns *columns, uint32_t row, const struct amount *amount,
-                  int sign);
+                  uint32_t users, int sign);
 
 /* One dimension of an amount. */
 static inline int64_t amount_get(const struct amount *amount, enum dimension dim)

@@ -61,9 +61,20 @@ struct placed_card {
     char id[DEVICE_ID_MAX + 1]; /* "" if none */
 };
 
+/* What one container has of a card. */
+struct placed_part {
+    uint32_t container; /* its place in pod order */
+    uint32_t card;      /* index into the cards */
+    struct amount amount;
+};
+
 struct placement {
     uint32_t count;
     struct placed_card cards[CARDS_PER_POD_MAX];
+    uint32_t
+        container_count; /* of the pod; 0 when no container asks for GPUs by nvidia.com names */
+    uint32_t part_count;
+    struct placed_part parts[CARDS_PER_POD_MAX]; /* of such containers, in their order */
 };
 
 #endif

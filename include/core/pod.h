@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "core/device.h"
+#include "core/hami.h"
 #include "core/pod_policy.h"
 #include "core/request.h"
 
@@ -22,6 +23,15 @@ enum annotation_state {
     ANNOTATION_ABSENT,
     ANNOTATION_UNREADABLE, /* not JSON of the right shape, or past our bounds */
     ANNOTATION_READ,
+    ANNOTATION_HAMI, /* HAMi's alone: names cards by their ids */
+};
+
+/* What HAMi's annotation says that a pod has of one card, at one time at most. */
+struct named_share {
+    struct str id;
+    int64_t mib;
+    int64_t percent;
+    uint32_t beside; /* as in struct share */
 };
 
 struct pod {
@@ -37,9 +47,15 @@ struct pod {
     uint32_t container_count;
     struct resources overhead;
 
-    enum annotation_state annotation; /* scheduling.koordinator.sh/device-allocated */
+    struct card_selection selection; /* which GPUs its annotations want */
+    struct gpu_room *room; /* for its request's detail (core/hami.h); NULL if it can have none */
+
+    enum annotation_state annotation; /* scheduling.koordinator.sh/device-allocated, or HAMi's */
     const struct share *shares;       /* what it says, sorted by kind and minor, one entry a card */
     uint32_t share_count;
+    const struct named_share *named; /* with ANNOTATION_HAMI: ids unique */
+    uint32_t named_count;
+    struct str hami_phase;            /* hami.io/bind-phase; empty if none */
     struct policy_words policy_words; /* what its annotations say of where it wants to go */
     uint32_t annotation_bytes; /* keys and values of all its annotations, added up */
 };

@@ -21,11 +21,13 @@ enum reason {
     REASON_NO_GPU,
     REASON_NO_RDMA,
     REASON_NO_FPGA,
+    REASON_NOT_SELECTED,   /* no gpu of the models or ids that the pod's annotations ask for */
     REASON_TOO_BIG,        /* more than the node has when empty */
     REASON_MEMORY_UNKNOWN, /* bytes asked for, but no card of the node states its memory size */
     REASON_INVALID,        /* invalid request; the text is the pod's own */
     REASON_DUPLICATE,      /* named before in the same call: left out of the answer */
-    REASON_LEFT_OUT,       /* fits, but the policy ranks enough others before it: left out of the answer */
+    REASON_LEFT_OUT, /* fits, but the policy ranks enough others before it: left out of the answer
+                      */
     REASON_MAX
 };
 

@@ -3,6 +3,7 @@
 #define CORE_REQUEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -24,6 +25,9 @@ enum resource {
     RESOURCE_GPU_CORE,         /* koordinator.sh/gpu-core, percent */
     RESOURCE_GPU_MEMORY,       /* koordinator.sh/gpu-memory, bytes */
     RESOURCE_GPU_MEMORY_RATIO, /* koordinator.sh/gpu-memory-ratio, percent */
+    RESOURCE_HAMI_MEMORY,      /* nvidia.com/gpumem, MiB on each card; these three: core/hami.h */
+    RESOURCE_HAMI_PERCENTAGE,  /* nvidia.com/gpumem-percentage, of the memory of each card */
+    RESOURCE_HAMI_CORES,       /* nvidia.com/gpucores, percent of each card */
     RESOURCE_RDMA,             /* koordinator.sh/rdma, percent */
     RESOURCE_FPGA,             /* koordinator.sh/fpga, percent */
     RESOURCE_MAX
@@ -50,11 +54,39 @@ struct device_request {
     struct amount each; /* per card, in the dimensions named */
     uint8_t named;      /* DIM_BIT()s the user named (after conversion); the others are derived */
     bool whole;         /* a whole card: only one on which nothing at all is booked */
+    bool some_core;     /* names no core, but takes only a card of which some is left (HAMi) */
 };
 
-/* A pod's device request in unified form. Plain value; zeroed = asks for no device. */
+/* What one container asks of the GPUs. */
+struct container_request {
+    uint32_t container; /* its place in pod order */
+    enum container_role role;
+    struct device_request gpu;
+};
+
+/* Which GPUs a pod may have: comma-separated lists as they stand in its annotations, empty = no
+ * matter. Models: core/hami.h. */
+struct card_selection {
+    struct str use_model, no_model;
+    struct str use_id, no_id;
+};
+
+/* What few pods ask for beside numbers of cards and amounts on them. */
+struct gpu_detail {
+    struct card_selection select;
+    bool apart;               /* each container is given cards of its own, by its own rule */
+    uint32_t container_count; /* of the pod, also those without a GPU */
+    uint32_t count;           /* of those below */
+    const struct container_request
+        *containers; /* that ask for GPUs by nvidia.com names, in pod order */
+};
+
+/* A pod's device request in unified form; zeroed = asks for no device. `detail` is borrowed from
+ * whoever parsed or copied it; NULL when there is none. With detail->apart, of[DEVICE_GPU] is the
+ * request of the container that asks for most: all must fit, this one at least. */
 struct pod_request {
     struct device_request of[DEVICE_KIND_MAX];
+    const struct gpu_detail *detail;
 };
 
 /* Longest text of an invalid request, with its NUL. */
@@ -84,6 +116,17 @@ int request_effective(const struct container *containers, uint32_t count,
 /* True when any amount is not zero. */
 bool resources_any(const struct resources *resources);
 
+/* Bytes of a block for a copy of `detail` (not NULL), and the copy in such a block. */
+size_t gpu_detail_size(const struct gpu_detail *detail);
+const struct gpu_detail *gpu_detail_copy(const struct gpu_detail *detail, void *block);
+
+/* Does it restrict the cards at all? */
+bool card_selection_any(const struct card_selection *select);
+
+/* Names of HAMi's dialect in it and of no other for GPUs: its amounts are per container, and
+ * request_validate says nothing of them. */
+bool request_speaks_hami(const struct resources *effective);
+
 /* Check the combination and values of one pod's effective request. Valid: 0. Invalid: -EINVAL
  * and in err Koordinator's sentence ("invalid resource unit NAME: VALUE" for koordinator.sh/gpu,
  * rdma and fpga values that are above 100 and no multiple of 100; else "invalid resource device
@@ -103,15 +146,19 @@ uint32_t request_combination(const struct resources *effective, enum device_kind
 bool request_convert(const struct resources *effective, enum device_kind kind, uint32_t combination,
                      struct amount *ret_total, int64_t *ret_shared);
 
-/* Validate, convert and split: the whole way for all kinds. Same results as request_validate.
- * Division by the number of cards truncates as in Koordinator; a per-card amount that would
- * become 0 is refused. */
+/* Validate, convert and split: the whole way for all kinds, without a detail. GPUs in HAMi's
+ * dialect are left out, see hami_parse. Same results as request_validate. Division by the number of
+ * cards truncates as in Koordinator; a per-card amount that would become 0 is refused. */
 int request_parse(const struct resources *effective, struct pod_request *ret, struct error *err);
 
 /* True when the pod asks for at least one device. */
 bool request_any(const struct pod_request *request);
 
-/* Same request in every field. */
+/* The same devices for the same containers, whatever is said of which: a pod's resources never
+ * change, its annotations may. */
+bool request_same_devices(const struct pod_request *a, const struct pod_request *b);
+
+/* Same request in every field, details included. */
 bool request_eq(const struct pod_request *a, const struct pod_request *b);
 
 /* What the request takes from a card with this total: the named dimensions as they are, memory

@@ -3,13 +3,16 @@
 #define SCHED_INTAKE_H
 
 #include "base/error.h"
+#include "core/hami.h"
 #include "core/pod.h"
 #include "core/pod_policy.h"
 #include "core/request.h"
 
-/* A pod's device request in unified form, from what its containers ask for: 0, or -EINVAL/-ERANGE with the
- * text for its owner in err (the same for every call). */
-int intake_request(const struct pod *pod, struct pod_request *ret, struct error *err);
+/* A pod's device request in unified form, from what its containers ask for, HAMi's dialect by these
+ * rules: 0, or -EINVAL/-ERANGE with the text for its owner in err (the same for every call). Its
+ * detail is in pod->room. */
+int intake_request(const struct pod *pod, const struct hami_rules *rules, struct pod_request *ret,
+                   struct error *err);
 
 /* What a pod's annotations say of where it wants to go, see pod_policy_read: 0, or -EINVAL with the text for
  * its owner in err and *ret invalid. Words of HAMi's that mean nothing here are counted. */

@@ -9,9 +9,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/extender.h"
-#include "core/policy.h"
+#include "core/hami.h"
 #include "core/pod.h"
 #include "core/pod_policy.h"
+#include "core/policy.h"
 #include "sched/port.h"
 #include "state/cache.h"
 
@@ -26,6 +27,8 @@ struct sched {
     struct cache *cache;
     struct clock clock;
     struct port port;
+    struct hami_rules
+        hami_rules; /* what requests in HAMi's dialect mean; set before the first call */
     _Atomic(const struct device_policy *) device_policy;
     _Atomic(const struct node_policy *) node_policy;
     _Atomic(enum policy_strength) node_strength; /* prefer or require */
@@ -37,8 +40,8 @@ struct sched {
     atomic_bool leading; /* this process may decide; true from the start where there is no election */
 };
 
-/* Set up over parts that outlive it. Not synced yet; strength prefer, all candidates, no wait, nothing
- * tentative, not watching. */
+/* Set up over parts that outlive it. Not synced yet; strength prefer, all candidates, no wait,
+ * nothing tentative, not watching, HAMi's rules as HAMi has them. */
 void sched_init(struct sched *sched, struct cache *cache, struct clock clock, struct port port,
                 const struct device_policy *device_policy, const struct node_policy *node_policy);
 

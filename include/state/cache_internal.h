@@ -33,12 +33,16 @@ struct pod_record {
     TAILQ_ENTRY(pod_record) waiting; /* on one of the two lists */
     enum charge_trust trust;
     enum annotation_state annotation; /* of the annotation taken; ANNOTATION_READ for our own plan */
+    struct named_share *named; /* with ANNOTATION_HAMI: what it names, in one block with the texts;
+                                  `shares` are then those of cards that the node lists now */
+    uint32_t named_count, unlisted; /* how many; how many of them are on cards that are not there */
     int32_t priority;
     uint32_t annotation_bytes; /* as seen last */
     uint32_t scan_epoch; /* last question that named this pod */
     uint32_t mark;       /* last list that named it, see cache_list_begin */
     int64_t unknown_since_ns, woken_ns;
-    struct pod_request request;
+    struct pod_request request; /* its detail is the block below, or NULL */
+    void *detail;
     struct pod_policy policy;
     uint32_t share_count;
     struct share *shares;  /* as taken from the annotation, or our plan; sorted, unique */
@@ -52,7 +56,7 @@ struct node {
     bool device_plugin; /* as its Node says; false without one */
     uint16_t count[DEVICE_KIND_MAX];
     struct card_range range;
-    char *ids;               /* block behind the id column */
+    char *texts;             /* block behind the id and model columns */
     struct pod_record *pods; /* that have their place here */
     uint32_t unknown_pods;   /* of them, with CHARGE_UNKNOWN */
     uint32_t scan_epoch;     /* last scan that named this node */
@@ -90,22 +94,6 @@ struct cache {
     uint64_t removals; /* of pod records */
 };
 
-/* A node's cards, copied: to be changed at will, or read without the lock. */
-struct card_copy {
-    struct cards cards; /* window on `columns` below */
-    struct card_columns columns;
-    int32_t minor[CARDS_PER_NODE_MAX];
-    uint8_t has[CARDS_PER_NODE_MAX];
-    bool registered[CARDS_PER_NODE_MAX];
-    uint32_t pods[CARDS_PER_NODE_MAX];
-    int32_t free_percent[CARDS_PER_NODE_MAX];
-    int32_t free_ratio[CARDS_PER_NODE_MAX];
-    int64_t free_bytes[CARDS_PER_NODE_MAX];
-    int64_t total_bytes[CARDS_PER_NODE_MAX];
-    struct amount total[CARDS_PER_NODE_MAX];
-    struct amount used[CARDS_PER_NODE_MAX];
-};
-
 /* Lock held in all of these. */
 
 /* The slot of a node, or NODE_NONE. */
@@ -131,10 +119,22 @@ struct cards cache_cards_locked(const struct cache *cache, const struct node *no
 /* Copy the node's cards; `to` must not move afterwards. */
 void cache_copy_locked(const struct cache *cache, const struct node *node, struct card_copy *to);
 
-/* Put the pod's place on `slot` with these shares and charge it. `block` is a fresh block from
- * cache_shares_block, taken over. The pod must have no place. */
-void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t slot, struct share *block,
-                        const struct share *shares, uint32_t count, enum annotation_state annotation);
+/* What a pod has on its node, in blocks of the heap. */
+struct holding {
+    enum annotation_state annotation;
+    struct share *shares; /* from cache_shares_block, for `count` or named_count */
+    uint32_t count;
+    struct named_share *named; /* from cache_named_block, or NULL */
+    uint32_t named_count;
+};
+
+/* Put the pod's place on `slot` with this holding, which is taken over, and charge it. The pod must
+ * have no place. */
+void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t slot,
+                        const struct holding *holding);
+
+/* Free what a record owns, and the record. */
+void cache_record_free(struct pod_record *pod);
 
 /* Take the pod's place away and give its charges back. No place: nothing happens. */
 void cache_unplace_locked(struct cache *cache, struct pod_record *pod);
@@ -173,6 +173,16 @@ enum reason cache_node_bar_locked(const struct cache *cache, const struct node *
 
 /* Room for `count` shares and their charges; NULL when memory ends. Never NULL for 0. */
 struct share *cache_shares_block(uint32_t count);
+
+/* A holding of our own plan's shares. 0 or -ENOMEM. */
+int cache_plan_holding(const struct plan *plan, struct holding *ret);
+
+/* A copy of what HAMi's annotation names; NULL when memory ends. */
+struct named_share *cache_named_block(const struct named_share *named, uint32_t count);
+
+/* A request and its detail, copied into `mem`. 0 or -ENOMEM. */
+int cache_request_copy(const struct pod_request *request, struct arena *mem,
+                       struct pod_request *ret);
 
 /* Is the node closed to new device pods, not counting `except` (may be NULL)? */
 bool cache_node_closed_locked(const struct cache *cache, const struct node *node,

@@ -47,7 +47,4 @@ void card_store_give(struct card_store *store, struct card_range range);
 /* The columns that the rows of a range are in; NULL for no rows. */
 struct card_columns *card_range_columns(struct card_range range);
 
-/* The id column of a range's chunk: borrowed texts. The range must have rows. */
-struct str *card_range_ids(struct card_range range);
-
 #endif

@@ -265,7 +265,7 @@ static struct str format_request(struct demo *demo, const struct pod *pod)
     struct pod_request request;
     struct error err = {0};
     char text[128];
-    if (intake_request(pod, &request, &err) < 0)
+    if (intake_request(pod, &hami_rules_default, &request, &err) < 0)
         return STR("invalid");
     request_format(&request, text, sizeof(text));
     return arena_str(&demo->mem, str_from(text));

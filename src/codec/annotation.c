@@ -10,6 +10,8 @@
 /* Levels of a device-allocated annotation that anybody is known to write: 6, with extensions. */
 enum { NESTING_MAX = 16 };
 
+#define EXTENSION_CONTAINERS "deviceshare.io/containers"
+
 /* Go sorts the keys of a map, so types and resource names stand in byte order. */
 static const enum device_kind kinds_by_name[] = {DEVICE_FPGA, DEVICE_GPU, DEVICE_RDMA};
 static const enum dimension dimensions_by_name[] = {DIM_PERCENT, DIM_BYTES, DIM_RATIO};
@@ -45,6 +47,7 @@ static int add_share(struct share_list *list, const struct share *share, struct 
         if (!within_bounds(&sum))
             return reader_bad(err, "more than a card can have");
         place->amount = sum;
+        place->beside = place->beside > share->beside ? place->beside : share->beside;
         return 0;
     }
 
@@ -56,12 +59,27 @@ static int add_share(struct share_list *list, const struct share *share, struct 
     return 0;
 }
 
+/* Ours, in an object where Koordinator has members of its own: containers that share the card. */
+static int read_containers(const struct reader_field *extension, uint32_t *ret_beside,
+                           struct error *err)
+{
+    struct reader_field containers = {.name = EXTENSION_CONTAINERS};
+    int64_t count = 1;
+    if (extension->value.data == NULL || reader_type(extension->value) != READER_OBJECT ||
+        !reader_find(extension->value, containers.name, &containers.value))
+        return 0;
+    int rc = reader_field_int(&containers, 1, CARDS_PER_POD_MAX, &count, err);
+    *ret_beside = (uint32_t)(count - 1);
+    return rc < 0 ? reader_at(err, "%s", extension->name) : 0;
+}
+
 static int read_entry(enum device_kind kind, struct str value, struct share_list *list,
                       struct error *err)
 {
-    enum { MINOR, RESOURCES };
-    struct reader_field fields[] = {
-        [MINOR] = {.name = "minor"}, [RESOURCES] = {.name = "resources"}};
+    enum { MINOR, RESOURCES, EXTENSION };
+    struct reader_field fields[] = {[MINOR] = {.name = "minor"},
+                                    [RESOURCES] = {.name = "resources"},
+                                    [EXTENSION] = {.name = "extension"}};
     struct share share = {.kind = kind};
     int64_t minor = -1;
     int rc = reader_object(value, READER_FIELDS(fields), err);
@@ -73,6 +91,8 @@ static int read_entry(enum device_kind kind, struct str value, struct share_list
     }
     if (rc == 0)
         rc = amount_decode(kind, &fields[RESOURCES], &share.amount, err);
+    if (rc == 0)
+        rc = read_containers(&fields[EXTENSION], &share.beside, err);
     if (rc < 0)
         return rc;
     share.minor = (int32_t)minor;
@@ -171,6 +191,9 @@ static void write_card(const struct placed_card *card, struct strbuf *out)
         strbuf_puts(out, ",\"id\":");
         strbuf_json_string(out, str_from(card->id));
     }
+    if (card->share.beside > 0)
+        strbuf_printf(out, ",\"extension\":{\"" EXTENSION_CONTAINERS "\":%u}",
+                      card->share.beside + 1);
     strbuf_putc(out, '}');
 }
 

@@ -289,8 +289,21 @@ static int check_place(const struct device *devices, uint32_t count, const struc
     return 0;
 }
 
+/* The model of the node's GPUs, where they are all alike: Koordinator's label. */
+static int decode_model(const struct reader_field *labels, struct arena *mem, struct str *ret,
+                        struct error *err)
+{
+    struct reader_field model[] = {{.name = "node.koordinator.sh/gpu-model"}};
+    int rc = reader_field_object(labels, READER_FIELDS(model), err);
+    if (rc == 0 && (rc = reader_field_string(model, mem, ret, err)) < 0)
+        rc = reader_at(err, "%s", labels->name);
+    if (rc == 0 && ret->len > DEVICE_MODEL_MAX)
+        *ret = (struct str){0}; /* no label value is so long */
+    return rc;
+}
+
 /* Entries that cannot be used are left out; `err` keeps the sentence about the first one. */
-static int decode_entries(const struct reader_field *list, struct arena *mem,
+static int decode_entries(const struct reader_field *list, struct str model, struct arena *mem,
                           struct inventory *inventory, uint32_t *skipped, struct error *err)
 {
     uint32_t listed = 0;
@@ -314,6 +327,7 @@ static int decode_entries(const struct reader_field *list, struct arena *mem,
         if (rc == 0)
             rc = check_place(devices, count, &device, &why);
         if (rc == 0) {
+            device.model = device.kind == DEVICE_GPU ? model : (struct str){0};
             devices[count++] = device;
             continue;
         }
@@ -335,7 +349,7 @@ int object_decode_device(struct str json, struct arena *mem, struct str *ret_nod
 {
     enum { METADATA, SPEC };
     struct reader_field fields[] = {[METADATA] = {.name = "metadata"}, [SPEC] = {.name = "spec"}};
-    struct reader_field name[] = {{.name = "name"}};
+    struct reader_field name[] = {{.name = "name"}, {.name = "labels"}};
     struct reader_field devices[] = {{.name = "devices"}};
     struct error unwanted;
     if (err == NULL)
@@ -355,7 +369,10 @@ int object_decode_device(struct str json, struct arena *mem, struct str *ret_nod
         rc = error_set(err, -EINVAL, "metadata.name: must not be empty");
     if (rc == 0)
         rc = reader_field_object(&fields[SPEC], READER_FIELDS(devices), err);
-    if (rc == 0 && decode_entries(devices, mem, &inventory, &skipped, err) < 0)
+    struct str model = {0};
+    if (rc == 0 && decode_model(&name[1], mem, &model, err) < 0)
+        rc = reader_at(err, "%s", fields[METADATA].name);
+    if (rc == 0 && decode_entries(devices, model, mem, &inventory, &skipped, err) < 0)
         rc = reader_at(err, "%s", fields[SPEC].name);
     if (rc < 0)
         return rc;

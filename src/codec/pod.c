@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "codec/annotation.h"
+#include "codec/hami.h"
 #include "codec/reader.h"
 
 /* The amounts of the device resources in one map of quantities. A current name wins over its old one. */
@@ -120,19 +121,33 @@ static uint32_t count_annotation_bytes(struct str annotations)
     return total < UINT32_MAX ? (uint32_t)total : UINT32_MAX;
 }
 
-/* The annotations that say where the pod wants to go. The last of a key counts, as for Go. */
-static int decode_policy_words(struct str annotations, struct arena *mem, struct policy_words *ret,
-                               struct error *err)
+/* What is read of the annotations before it is known what they mean together. */
+struct annotations {
+    struct str allocated; /* Koordinator's form; data NULL where there is none */
+    struct str hami_allocated, hami_node;
+};
+
+/* The annotations that mean something here. The last of a key counts, as for Go. */
+static int decode_words(struct str annotations, struct arena *mem, struct pod *pod,
+                        struct annotations *found, struct error *err)
 {
     const struct {
-        const char *key;
+        struct str key;
         struct str *value;
     } words[] = {
-        {ANNOTATION_NODE_POLICY, &ret->node},
-        {ANNOTATION_DEVICE_POLICY, &ret->device},
-        {ANNOTATION_NODE_POLICY_STRENGTH, &ret->strength},
-        {ANNOTATION_HAMI_NODE_POLICY, &ret->hami_node},
-        {ANNOTATION_HAMI_DEVICE_POLICY, &ret->hami_device},
+        {STR(ANNOTATION_NODE_POLICY), &pod->policy_words.node},
+        {STR(ANNOTATION_DEVICE_POLICY), &pod->policy_words.device},
+        {STR(ANNOTATION_NODE_POLICY_STRENGTH), &pod->policy_words.strength},
+        {STR(ANNOTATION_HAMI_NODE_POLICY), &pod->policy_words.hami_node},
+        {STR(ANNOTATION_HAMI_DEVICE_POLICY), &pod->policy_words.hami_device},
+        {STR(ANNOTATION_HAMI_USE_TYPE), &pod->selection.use_model},
+        {STR(ANNOTATION_HAMI_NO_TYPE), &pod->selection.no_model},
+        {STR(ANNOTATION_HAMI_USE_ID), &pod->selection.use_id},
+        {STR(ANNOTATION_HAMI_NO_ID), &pod->selection.no_id},
+        {STR(ANNOTATION_DEVICE_ALLOCATED), &found->allocated},
+        {STR(ANNOTATION_HAMI_ALLOCATED), &found->hami_allocated},
+        {STR(ANNOTATION_HAMI_NODE), &found->hami_node},
+        {STR(ANNOTATION_HAMI_BIND_PHASE), &pod->hami_phase},
     };
     struct reader_iter iter = reader_iterate(annotations);
     char buffer[READER_KEY_MAX];
@@ -140,46 +155,63 @@ static int decode_policy_words(struct str annotations, struct arena *mem, struct
     while (reader_next_member(&iter, &key, &value)) {
         struct str name = reader_key(key, buffer);
         for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-            if (!str_is(name, words[i].key))
+            if (!str_eq(name, words[i].key))
                 continue;
             *words[i].value = (struct str){0};
             if (reader_type(value) != READER_NULL &&
                 reader_string(value, mem, words[i].value, err) < 0)
-                return reader_at(err, "[\"%s\"]", words[i].key);
+                return reader_at(err, "[\"%s\"]", words[i].key.data);
         }
     }
     return 0;
 }
 
 static int decode_annotations(const struct reader_field *annotations, struct arena *mem,
-                              struct pod *pod, struct error *err)
+                              struct pod *pod, struct annotations *found, struct error *err)
 {
-    struct str value;
     int rc = reader_field_object(annotations, NULL, 0, err);
     if (rc < 0 || annotations->value.data == NULL)
         return rc;
     pod->annotation_bytes = count_annotation_bytes(annotations->value);
-    if (decode_policy_words(annotations->value, mem, &pod->policy_words, err) < 0)
+    if (decode_words(annotations->value, mem, pod, found, err) < 0)
         return reader_at(err, "%s", annotations->name);
-    if (!reader_find(annotations->value, ANNOTATION_DEVICE_ALLOCATED, &value))
-        return 0;
-
-    struct str text;
-    struct error why;
-    rc = reader_string(value, mem, &text, err);
-    if (rc < 0) {
-        reader_at(err, "[\"" ANNOTATION_DEVICE_ALLOCATED "\"]");
-        return reader_at(err, "%s", annotations->name);
-    }
-    rc = annotation_parse(text, mem, &pod->shares, &pod->share_count, &why);
-    if (rc == -ENOMEM)
-        return reader_no_memory(err);
-    pod->annotation = rc == 0 ? ANNOTATION_READ : ANNOTATION_UNREADABLE;
     return 0;
 }
 
-static int decode_metadata(const struct reader_field *metadata, struct arena *mem, struct pod *pod,
+/* HAMi's annotation, where it is of the node that the pod runs on. */
+static int read_hami(const struct annotations *found, struct arena *mem, struct pod *pod,
+                     struct error *err)
+{
+    struct error why;
+    if (found->hami_allocated.len == 0 || pod->node_name.len == 0)
+        return 0;
+    int rc = -EINVAL;
+    if (found->hami_node.len == 0 || str_eq(found->hami_node, pod->node_name))
+        rc = hami_allocated_parse(found->hami_allocated, pod->containers, pod->container_count, mem,
+                                  &pod->named, &pod->named_count, &why);
+    if (rc == -ENOMEM)
+        return reader_no_memory(err);
+    pod->annotation = rc == 0 ? ANNOTATION_HAMI : ANNOTATION_UNREADABLE;
+    return 0;
+}
+
+/* What the pod has. Our own annotation says it to the byte; HAMi's is asked where there is no such.
+ */
+static int read_allocation(const struct annotations *found, struct arena *mem, struct pod *pod,
                            struct error *err)
+{
+    struct error why;
+    if (found->allocated.data != NULL) {
+        int rc = annotation_parse(found->allocated, mem, &pod->shares, &pod->share_count, &why);
+        if (rc == -ENOMEM)
+            return reader_no_memory(err);
+        pod->annotation = rc == 0 ? ANNOTATION_READ : ANNOTATION_UNREADABLE;
+    }
+    return pod->annotation == ANNOTATION_READ ? 0 : read_hami(found, mem, pod, err);
+}
+
+static int decode_metadata(const struct reader_field *metadata, struct arena *mem, struct pod *pod,
+                           struct annotations *found, struct error *err)
 {
     enum { NAME, NAMESPACE, UID, DELETED, ANNOTATIONS };
     struct reader_field fields[] = {
@@ -198,7 +230,7 @@ static int decode_metadata(const struct reader_field *metadata, struct arena *me
     if (rc == 0)
         rc = reader_field_string(&fields[UID], mem, &pod->id.uid, err);
     if (rc == 0)
-        rc = decode_annotations(&fields[ANNOTATIONS], mem, pod, err);
+        rc = decode_annotations(&fields[ANNOTATIONS], mem, pod, found, err);
     pod->deleting = fields[DELETED].value.data != NULL;
     return rc < 0 ? reader_at(err, "%s", metadata->name) : 0;
 }
@@ -248,6 +280,28 @@ static int decode_status(const struct reader_field *status, struct arena *mem, s
     return rc < 0 ? reader_at(err, "%s", status->name) : 0;
 }
 
+/* Room for the detail of a request, for the pods that may have one. */
+static int make_room(struct arena *mem, struct pod *pod, struct error *err)
+{
+    bool wanted = card_selection_any(&pod->selection);
+    for (uint32_t i = 0; i < pod->container_count && !wanted; i++) {
+        const int64_t *amount = pod->containers[i].requests.amount;
+        wanted = (amount[RESOURCE_NVIDIA_GPU] | amount[RESOURCE_HAMI_MEMORY] |
+                  amount[RESOURCE_HAMI_PERCENTAGE] | amount[RESOURCE_HAMI_CORES]) != 0;
+    }
+    if (!wanted)
+        return 0;
+    struct gpu_room *room = arena_alloc(mem, 1, sizeof *room);
+    if (room == NULL)
+        return reader_no_memory(err);
+    room->containers = arena_alloc(mem, pod->container_count, sizeof *room->containers);
+    if (room->containers == NULL)
+        return reader_no_memory(err);
+    room->detail.select = pod->selection;
+    pod->room = room;
+    return 0;
+}
+
 static int decode(struct str value, bool with_request, struct arena *mem, struct pod *ret,
                   struct error *err)
 {
@@ -258,13 +312,18 @@ static int decode(struct str value, bool with_request, struct arena *mem, struct
         [STATUS] = {.name = "status"},
     };
     struct pod pod = {0};
+    struct annotations found = {0};
     int rc = reader_object(value, READER_FIELDS(fields), err);
     if (rc == 0)
-        rc = decode_metadata(&fields[METADATA], mem, &pod, err);
+        rc = decode_metadata(&fields[METADATA], mem, &pod, &found, err);
     if (rc == 0)
         rc = decode_spec(&fields[SPEC], with_request, mem, &pod, err);
     if (rc == 0)
         rc = decode_status(&fields[STATUS], mem, &pod, err);
+    if (rc == 0)
+        rc = read_allocation(&found, mem, &pod, err);
+    if (rc == 0)
+        rc = make_room(mem, &pod, err);
     if (rc < 0)
         return rc;
     *ret = pod;

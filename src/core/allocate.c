@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/allocate.h"
+#include "core/allocate_internal.h"
 
 #include <assert.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static struct need need_of(const struct device_request *request)
     return (struct need){
         .named = request->named,
         .pods_mask = request->whole ? UINT32_MAX : 0,
-        .percent = bounded(request->each.percent, CARD_PERCENT_MAX),
+        .percent = request->some_core ? 1 : bounded(request->each.percent, CARD_PERCENT_MAX),
         .ratio = bounded(request->each.ratio, CARD_PERCENT_MAX),
         .bytes = bounded(request->each.bytes, CARD_BYTES_MAX),
     };
@@ -151,12 +151,18 @@ static enum reason check_kind(const struct cards *cards, enum device_kind kind,
     return shortage(cards, kind, of);
 }
 
-enum reason allocate_check(const struct cards *cards, const struct pod_request *request)
+enum reason allocate_check_plain(const struct cards *cards, const struct pod_request *request)
 {
     enum reason reason = REASON_FITS;
     for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX && reason == REASON_FITS; kind++)
         reason = check_kind(cards, kind, request);
     return reason;
+}
+
+enum reason allocate_check(const struct cards *cards, const struct pod_request *request)
+{
+    return allocate_has_detail(request) ? allocate_check_detailed(cards, request)
+                                        : allocate_check_plain(cards, request);
 }
 
 static bool kind_fits_empty(const struct cards *cards, enum device_kind kind,
@@ -176,7 +182,7 @@ static bool kind_fits_empty(const struct cards *cards, enum device_kind kind,
     return fitting >= of->count && plan_holds(request, kind);
 }
 
-bool allocate_fits_empty(const struct cards *cards, const struct pod_request *request)
+bool allocate_fits_empty_plain(const struct cards *cards, const struct pod_request *request)
 {
     for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++)
         if (!kind_fits_empty(cards, kind, request))
@@ -184,11 +190,17 @@ bool allocate_fits_empty(const struct cards *cards, const struct pod_request *re
     return true;
 }
 
+bool allocate_fits_empty(const struct cards *cards, const struct pod_request *request)
+{
+    return allocate_has_detail(request) ? allocate_fits_empty_detailed(cards, request)
+                                        : allocate_fits_empty_plain(cards, request);
+}
+
 enum reason allocate_verdict(const struct cards *cards, const struct pod_request *request)
 {
     enum reason first = allocate_check(cards, request);
-    if (first == REASON_FITS)
-        return REASON_FITS;
+    if (first == REASON_FITS || reason_verdict(first) == VERDICT_NEVER)
+        return first;
     for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++) {
         enum reason reason = check_kind(cards, kind, request);
         if (reason_verdict(reason) == VERDICT_NEVER)
@@ -204,12 +216,21 @@ struct choice {
     uint32_t rows[CARDS_PER_POD_MAX];
 };
 
+/* Does the card in row `a` come before the one in `b`? */
+static bool comes_first(const struct card_order *order, const struct cards *cards,
+                        enum device_kind kind, uint32_t a, uint32_t b)
+{
+    if (order->first != NULL && order->first[a] != order->first[b])
+        return order->first[a];
+    return order->policy->prefer(cards, kind, a, b);
+}
+
 /* Offer a fitting row, in ascending order of rows: on ties the earlier one stays ahead. */
 static void offer(struct choice *choice, const struct cards *cards, enum device_kind kind,
-                  const struct device_policy *policy, uint32_t row)
+                  const struct card_order *order, uint32_t row)
 {
     uint32_t place = choice->count;
-    while (place > 0 && policy->prefer(cards, kind, row, choice->rows[place - 1]))
+    while (place > 0 && comes_first(order, cards, kind, row, choice->rows[place - 1]))
         place--;
     if (place == choice->limit)
         return;
@@ -230,45 +251,56 @@ static void sort_rows(struct choice *choice)
     }
 }
 
-/* Choose the cards of one kind, of which enough fit, and add what is taken from them to the plan.
- */
-static void choose_kind(const struct cards *cards, enum device_kind kind,
-                        const struct device_request *request, const struct device_policy *policy,
-                        struct plan *plan)
+uint32_t allocate_pick(const struct cards *cards, enum device_kind kind,
+                       const struct device_request *request, const struct card_order *order,
+                       uint32_t rows[CARDS_PER_POD_MAX])
 {
-    const struct card_columns *at = cards->at;
+    assert(request->count <= CARDS_PER_POD_MAX);
     struct need need = need_of(request);
     struct choice choice = {.limit = (uint32_t)request->count};
     uint32_t begin = cards_begin(cards, kind);
     for (uint32_t row = begin; row < begin + cards->count[kind]; row++) {
-        struct room room = room_now(at, row);
+        struct room room = room_now(cards->at, row);
         if (fits(&need, &room, need.bytes > 0))
-            offer(&choice, cards, kind, policy, row);
+            offer(&choice, cards, kind, order, row);
     }
-    assert(choice.count == choice.limit);
-
     sort_rows(&choice);
-    for (uint32_t i = 0; i < choice.count; i++) {
-        uint32_t row = choice.rows[i];
-        plan->shares[plan->count++] = (struct share){
-            .kind = kind,
-            .minor = at->minor[row],
-            .amount = request_on_card(request, &at->total[row]),
-        };
+    memcpy(rows, choice.rows, choice.count * sizeof rows[0]);
+    return choice.count;
+}
+
+void allocate_choose_kinds(const struct cards *cards, const struct pod_request *request,
+                           enum device_kind but, const struct device_policy *policy,
+                           struct plan *plan)
+{
+    const struct card_order order = {.policy = policy};
+    for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++) {
+        const struct device_request *of = &request->of[kind];
+        if (kind == but || of->count == 0)
+            continue;
+        uint32_t rows[CARDS_PER_POD_MAX];
+        uint32_t count = allocate_pick(cards, kind, of, &order, rows);
+        assert(count == of->count);
+        for (uint32_t i = 0; i < count; i++)
+            plan->shares[plan->count++] = (struct share){
+                .kind = kind,
+                .minor = cards->at->minor[rows[i]],
+                .amount = request_on_card(of, &cards->at->total[rows[i]]),
+            };
     }
 }
 
 enum reason allocate_choose(const struct cards *cards, const struct pod_request *request,
                             const struct device_policy *policy, struct plan *ret_plan)
 {
-    enum reason reason = allocate_check(cards, request);
+    if (allocate_has_detail(request))
+        return allocate_choose_detailed(cards, request, policy, ret_plan);
+    enum reason reason = allocate_check_plain(cards, request);
     if (reason != REASON_FITS)
         return reason;
-
-    struct plan plan = {0};
-    for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++)
-        if (request->of[kind].count > 0)
-            choose_kind(cards, kind, &request->of[kind], policy, &plan);
-    *ret_plan = plan;
+    ret_plan->count = ret_plan->part_count = 0;
+    allocate_choose_kinds(cards, request, DEVICE_KIND_MAX, policy, ret_plan);
+    if (request->detail != NULL)
+        allocate_assign_parts(request->detail, ret_plan);
     return REASON_FITS;
 }

@@ -88,11 +88,18 @@ bool cards_given_twice(const struct card_columns *columns, uint32_t row)
     return over && columns->pods[row] > 1 && columns->registered[row];
 }
 
+bool cards_can_give(const struct card_columns *columns, uint32_t row)
+{
+    const struct amount *total = &columns->total[row];
+    return columns->registered[row] && (total->percent > 0 || total->ratio > 0 || total->bytes > 0);
+}
+
 void cards_refresh(struct card_columns *columns, uint32_t row)
 {
     const struct amount *total = &columns->total[row];
     const struct amount *used = &columns->used[row];
-    bool usable = columns->registered[row];
+    bool usable = columns->registered[row] &&
+                  (columns->slots[row] == 0 || columns->users[row] < columns->slots[row]);
 
     unsigned has = 0;
     for (enum dimension dim = 0; usable && dim < DIM_MAX; dim++)
@@ -107,7 +114,8 @@ void cards_refresh(struct card_columns *columns, uint32_t row)
     columns->total_bytes[row] = usable ? total->bytes : 0;
 }
 
-void cards_charge(struct card_columns *columns, uint32_t row, const struct amount *amount, int sign)
+void cards_charge(struct card_columns *columns, uint32_t row, const struct amount *amount,
+                  uint32_t users, int sign)
 {
     assert(sign == 1 || sign == -1);
     struct amount *used = &columns->used[row];
@@ -117,9 +125,58 @@ void cards_charge(struct card_columns *columns, uint32_t row, const struct amoun
         assert(value >= 0 && (sign > 0 ? before <= INT64_MAX - value : before >= value));
         amount_set(used, dim, sign > 0 ? before + value : before - value);
     }
-    assert(sign > 0 || columns->pods[row] > 0);
+    assert(sign > 0 || (columns->pods[row] > 0 && columns->users[row] >= users));
     columns->pods[row] += sign > 0 ? 1u : -1u;
+    columns->users[row] += sign > 0 ? users : -users;
     cards_refresh(columns, row);
+}
+
+/* Copy one row to the scratch columns. */
+static void copy_row(struct card_columns *to, uint32_t at, const struct card_columns *from,
+                     uint32_t row)
+{
+    to->minor[at] = from->minor[row];
+    to->has[at] = from->has[row];
+    to->registered[at] = from->registered[row];
+    to->pods[at] = from->pods[row];
+    to->free_percent[at] = from->free_percent[row];
+    to->free_ratio[at] = from->free_ratio[row];
+    to->free_bytes[at] = from->free_bytes[row];
+    to->total_bytes[at] = from->total_bytes[row];
+    to->total[at] = from->total[row];
+    to->used[at] = from->used[row];
+    to->users[at] = from->users[row];
+    to->slots[at] = from->slots[row];
+    to->id[at] = from->id[row];
+    to->model[at] = from->model[row];
+}
+
+void cards_copy(const struct cards *cards, struct card_copy *to)
+{
+    uint32_t rows = 0;
+    for (unsigned kind = 0; kind < DEVICE_KIND_MAX; kind++)
+        rows += cards->count[kind];
+    to->columns = (struct card_columns){
+        .minor = to->minor,
+        .has = to->has,
+        .registered = to->registered,
+        .pods = to->pods,
+        .free_percent = to->free_percent,
+        .free_ratio = to->free_ratio,
+        .free_bytes = to->free_bytes,
+        .total_bytes = to->total_bytes,
+        .total = to->total,
+        .used = to->used,
+        .users = to->users,
+        .slots = to->slots,
+        .id = to->id,
+        .model = to->model,
+    };
+    for (uint32_t i = 0; i < rows; i++)
+        copy_row(&to->columns, i, cards->at, cards->first + i);
+    to->cards = *cards;
+    to->cards.at = &to->columns;
+    to->cards.first = 0;
 }
 
 int64_t memory_ratio_to_bytes(int64_t ratio, int64_t total_bytes)

@@ -28,6 +28,8 @@ static const struct {
     [REASON_NO_GPU] = {"NoGPU", "Insufficient gpu devices: node(s) had none", VERDICT_NEVER},
     [REASON_NO_RDMA] = {"NoRDMA", "Insufficient rdma devices: node(s) had none", VERDICT_NEVER},
     [REASON_NO_FPGA] = {"NoFPGA", "Insufficient fpga devices: node(s) had none", VERDICT_NEVER},
+    [REASON_NOT_SELECTED] = {"NotSelected", "node(s) had no gpu of the requested type or id",
+                             VERDICT_NEVER},
     [REASON_TOO_BIG] = {"TooBig", "node(s) were too small for the requested devices even if empty",
                         VERDICT_NEVER},
     [REASON_MEMORY_UNKNOWN] = {"MemoryUnknown", "node(s) did not state the memory of their gpus",

@@ -17,6 +17,8 @@
 #define CORE   (1u << RESOURCE_GPU_CORE)
 #define MEMORY (1u << RESOURCE_GPU_MEMORY)
 #define RATIO  (1u << RESOURCE_GPU_MEMORY_RATIO)
+#define HAMI                                                                                       \
+    (1u << RESOURCE_HAMI_MEMORY | 1u << RESOURCE_HAMI_PERCENTAGE | 1u << RESOURCE_HAMI_CORES)
 #define RDMA   (1u << RESOURCE_RDMA)
 #define FPGA   (1u << RESOURCE_FPGA)
 
@@ -50,6 +52,9 @@ static const struct {
                              GIVES_MEMORY, 1},
     [RESOURCE_GPU_MEMORY_RATIO] = {"koordinator.sh/gpu-memory-ratio",
                                    "kubernetes.io/gpu-memory-ratio", DEVICE_GPU, GIVES_RATIO, 1},
+    [RESOURCE_HAMI_MEMORY] = {"nvidia.com/gpumem", NULL, DEVICE_GPU, 0, 1},
+    [RESOURCE_HAMI_PERCENTAGE] = {"nvidia.com/gpumem-percentage", NULL, DEVICE_GPU, 0, 1},
+    [RESOURCE_HAMI_CORES] = {"nvidia.com/gpucores", NULL, DEVICE_GPU, 0, 1},
     [RESOURCE_RDMA] = {"koordinator.sh/rdma", "kubernetes.io/rdma", DEVICE_RDMA, GIVES_CORE, 1},
     [RESOURCE_FPGA] = {"koordinator.sh/fpga", "kubernetes.io/fpga", DEVICE_FPGA, GIVES_CORE, 1},
 };
@@ -66,6 +71,9 @@ static const enum resource by_name[RESOURCE_MAX] = {
     RESOURCE_GPU_SHARED,
     RESOURCE_RDMA,
     RESOURCE_NVIDIA_GPU,
+    RESOURCE_HAMI_CORES,
+    RESOURCE_HAMI_MEMORY,
+    RESOURCE_HAMI_PERCENTAGE,
 };
 
 /* The sets of names that a pod may use together; every other set of one kind is refused. */
@@ -96,6 +104,9 @@ static const struct clash {
     const char *rule;
 } clashes[] = {
     {VENDOR, VENDOR, "and", "are cards of two vendors: name one of them"},
+    {HAMI, GPU | SHARED | CORE | MEMORY | RATIO, "and",
+     "are of two dialects: keep the names of one"},
+    {HAMI, VENDOR & ~NVIDIA, "is for nvidia.com's cards:", "must not be beside it"},
     {VENDOR, SHARED, "is whole cards:", "cannot share them"},
     {VENDOR, GPU | CORE | MEMORY | RATIO,
      "is whole cards, core and memory included:", "must not be beside it"},
@@ -138,8 +149,6 @@ enum device_kind resource_kind(enum resource resource)
     return resources[resource].kind;
 }
 
-/* ---- validation ---- */
-
 /* The names of one kind that are asked for. */
 static uint32_t names_of(const struct resources *effective, enum device_kind kind)
 {
@@ -149,6 +158,14 @@ static uint32_t names_of(const struct resources *effective, enum device_kind kin
             names |= 1u << r;
     return names;
 }
+
+bool request_speaks_hami(const struct resources *effective)
+{
+    uint32_t names = names_of(effective, DEVICE_GPU);
+    return (names & HAMI) != 0 && (names & ~(HAMI | NVIDIA)) == 0;
+}
+
+/* ---- validation ---- */
 
 /* The first of a set by name, or RESOURCE_MAX. */
 static enum resource first_of(uint32_t names)
@@ -306,7 +323,7 @@ int request_validate(const struct resources *effective, struct error *err)
 {
     for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++) {
         uint32_t names = names_of(effective, kind);
-        if (names == 0)
+        if (names == 0 || (kind == DEVICE_GPU && request_speaks_hami(effective)))
             continue;
         int r = check_units(effective, names, err);
         if (r == 0)

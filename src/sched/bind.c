@@ -62,7 +62,8 @@ static int know_pod_now(struct bind_job *job, struct error *err)
     if (rc < 0)
         return error_set(err, rc, "reading the pod: %s", why.text);
     struct pod_request request;
-    if (intake_request(&pod, &request, &why) == 0 && !request_any(&request))
+    if (intake_request(&pod, &job->sched->hami_rules, &request, &why) == 0 &&
+        !request_any(&request))
         return KNOWN_PLAIN;
     if (pod.node_name.len > 0)
         return str_eq(pod.node_name, call->node) ? KNOWN_PLACED : elsewhere(err);

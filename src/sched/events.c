@@ -57,10 +57,11 @@ static void report(const struct pod *pod, const struct pod_event_result *result)
 }
 
 /* The pod's request in `space`, or NULL when it is invalid. */
-static const struct pod_request *request_of(const struct pod *pod, struct pod_request *space)
+static const struct pod_request *request_of(const struct sched *sched, const struct pod *pod,
+                                            struct pod_request *space)
 {
     struct error why;
-    return intake_request(pod, space, &why) == 0 ? space : NULL;
+    return intake_request(pod, &sched->hami_rules, space, &why) == 0 ? space : NULL;
 }
 
 /* What its annotations say of where it wants to go; the pod's owner hears of a mistake from filter. */
@@ -77,7 +78,7 @@ int sched_pod_changed(struct sched *sched, const struct pod *pod)
     struct pod_request space;
     struct pod_policy policy = policy_of(pod);
     struct pod_event_result result;
-    int rc = cache_pod_set(sched->cache, pod, request_of(pod, &space), &policy, &result);
+    int rc = cache_pod_set(sched->cache, pod, request_of(sched, pod, &space), &policy, &result);
     if (rc == 0)
         report(pod, &result);
     return rc;
@@ -88,7 +89,7 @@ int sched_pod_learned(struct sched *sched, const struct pod *pod, uint64_t remov
     struct pod_request space;
     struct pod_policy policy = policy_of(pod);
     struct pod_event_result result;
-    int rc = cache_pod_learn(sched->cache, pod, request_of(pod, &space), &policy, removals,
+    int rc = cache_pod_learn(sched->cache, pod, request_of(sched, pod, &space), &policy, removals,
                              &result);
     if (rc == 0)
         report(pod, &result);
@@ -100,7 +101,7 @@ int sched_pod_settled(struct sched *sched, const struct pod *pod)
     struct pod_request space;
     struct pod_policy policy = policy_of(pod);
     struct pod_event_result result;
-    int rc = cache_pod_settle(sched->cache, pod, request_of(pod, &space), &policy, &result);
+    int rc = cache_pod_settle(sched->cache, pod, request_of(sched, pod, &space), &policy, &result);
     if (rc == 0)
         report(pod, &result);
     return rc;

@@ -38,11 +38,12 @@ static int mark_duplicates(const struct candidates_call *call, enum reason *reas
     return rc;
 }
 
-/* What is decided on: identity and request of the stored object, with which the body must agree, and the
- * stored object's policies, which may be newer than the body's. Unknown pod: all from the body. */
+/* What is decided on: identity and request of the stored object, with which the body must agree,
+ * and the stored object's annotations, which may be newer than the body's. Unknown pod: all from
+ * the body. */
 static int agree_with_stored(struct sched *sched, const struct candidates_call *call,
-                             struct arena *mem, const struct pod_request *from_body,
-                             bool body_invalid, struct pod_policy *policy, struct error *err)
+                             struct arena *mem, struct pod_request *request, bool body_invalid,
+                             struct pod_policy *policy, struct error *err)
 {
     struct pod_view stored;
     switch (cache_pod_find(sched->cache, &call->pod.id, mem, &stored)) {
@@ -52,8 +53,9 @@ static int agree_with_stored(struct sched *sched, const struct candidates_call *
         break;
     case POD_KNOWN:
         if (stored.request_invalid == body_invalid &&
-            (body_invalid || request_eq(&stored.request, from_body))) {
+            (body_invalid || request_same_devices(&stored.request, request))) {
             *policy = stored.policy;
+            *request = stored.request;
             return 0;
         }
         break;
@@ -225,7 +227,7 @@ int sched_filter(struct sched *sched, const struct candidates_call *call, struct
         return error_set(err, -ENOMEM, "out of memory");
     struct pod_request request = {0};
     struct error why = {0};
-    bool invalid = intake_request(&call->pod, &request, &why) < 0;
+    bool invalid = intake_request(&call->pod, &sched->hami_rules, &request, &why) < 0;
     struct error why_not_policy = {.text = "the placement annotations are invalid"};
     struct pod_policy policy;
     (void)intake_policy(&call->pod, &policy, &why_not_policy);

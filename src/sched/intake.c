@@ -5,7 +5,8 @@
 
 #include "base/metrics.h"
 
-int intake_request(const struct pod *pod, struct pod_request *ret, struct error *err)
+int intake_request(const struct pod *pod, const struct hami_rules *rules, struct pod_request *ret,
+                   struct error *err)
 {
     if (pod->request_problem.len > 0)
         return error_set(err, -EINVAL, "%.*s", STR_ARG(pod->request_problem));
@@ -13,7 +14,11 @@ int intake_request(const struct pod *pod, struct pod_request *ret, struct error 
     int rc = request_effective(pod->containers, pod->container_count, &pod->overhead, &effective, err);
     if (rc < 0)
         return rc;
-    return request_parse(&effective, ret, err);
+    rc = request_parse(&effective, ret, err);
+    if (rc == 0 && pod->room != NULL)
+        rc = hami_parse(&effective, pod->containers, pod->container_count, rules, pod->room, ret,
+                        err);
+    return rc;
 }
 
 int intake_policy(const struct pod *pod, struct pod_policy *ret, struct error *err)

@@ -28,7 +28,7 @@ int sched_preempt(struct sched *sched, const struct preempt_call *call, struct a
         return error_set(err, -ENOMEM, "out of memory");
     struct pod_request request = {0};
     struct error why;
-    if (intake_request(&call->pod, &request, &why) == 0) {
+    if (intake_request(&call->pod, &sched->hami_rules, &request, &why) == 0) {
         for (uint32_t i = 0; i < call->node_count; i++)
             keep[i] = keeps(sched, &request, &call->nodes[i]);
     }

@@ -32,7 +32,8 @@ int sched_prioritize(struct sched *sched, const struct candidates_call *call, st
         return error_set(err, -ENOMEM, "out of memory");
     struct pod_request request = {0};
     struct error why;
-    if (intake_request(&call->pod, &request, &why) == 0 && request_any(&request))
+    if (intake_request(&call->pod, &sched->hami_rules, &request, &why) == 0 &&
+        request_any(&request))
         cache_score(sched->cache, &request, policy_of(sched, &call->pod, mem), call->nodes,
                     call->node_count, scores);
     score_normalize(scores, call->node_count);

@@ -9,6 +9,7 @@ void sched_init(struct sched *sched, struct cache *cache, struct clock clock, st
     sched->cache = cache;
     sched->clock = clock;
     sched->port = port;
+    sched->hami_rules = hami_rules_default;
     atomic_init(&sched->device_policy, device_policy);
     atomic_init(&sched->node_policy, node_policy);
     atomic_init(&sched->node_strength, STRENGTH_PREFER);

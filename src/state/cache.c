@@ -42,12 +42,11 @@ void cache_free(struct cache *cache)
         return;
     for (uint32_t i = 0; i < cache->pod_slots; i++) {
         if (cache->pods[i] != NULL)
-            mem_free(cache->pods[i]->shares);
-        mem_free(cache->pods[i]);
+            cache_record_free(cache->pods[i]);
     }
     for (uint32_t i = 0; i < cache->node_slots; i++) {
         mem_free((char *)(uintptr_t)cache->nodes[i].name.data);
-        mem_free(cache->nodes[i].ids);
+        mem_free(cache->nodes[i].texts);
     }
     mem_free(cache->pods);
     mem_free(cache->free_pods);
@@ -132,7 +131,7 @@ void cache_node_tidy_locked(struct cache *cache, uint32_t slot)
     struct node *node = &cache->nodes[slot];
     if (node->has_node || node->has_devices || node->pods != NULL)
         return;
-    assert(node->range.chunk == NULL && node->ids == NULL);
+    assert(node->range.chunk == NULL && node->texts == NULL);
     map_remove(&cache->node_by_name, node->name);
     mem_free((char *)(uintptr_t)node->name.data);
     *node = (struct node){0};
@@ -200,18 +199,19 @@ static bool device_before(const struct device *a, const struct device *b)
 
 /* Entries in row order, as indexes; insertion sort: inventories are short and nearly always sorted. */
 static int sort_inventory(const struct inventory *inventory, uint16_t order[CARDS_PER_NODE_MAX],
-                          size_t *ret_id_bytes, struct error *err)
+                          size_t *ret_text_bytes, struct error *err)
 {
     if (inventory->count > CARDS_PER_NODE_MAX)
         return error_set(err, -EINVAL, "spec.devices: %u entries, more than %d", inventory->count,
                          CARDS_PER_NODE_MAX);
-    size_t id_bytes = 0;
+    size_t text_bytes = 0;
     for (uint32_t i = 0; i < inventory->count; i++) {
         const struct device *device = &inventory->devices[i];
         if (device->kind >= DEVICE_KIND_MAX || device->minor < 0 ||
-            device->id.len > DEVICE_ID_MAX || !amount_in_bounds(&device->total))
+            device->id.len > DEVICE_ID_MAX || device->model.len > DEVICE_MODEL_MAX ||
+            !amount_in_bounds(&device->total))
             return error_set(err, -EINVAL, "spec.devices[%u]: a value is out of bounds", i);
-        id_bytes += device->id.len;
+        text_bytes += device->id.len + device->model.len;
         uint32_t at = i;
         for (; at > 0 && device_before(device, &inventory->devices[order[at - 1]]); at--)
             order[at] = order[at - 1];
@@ -220,7 +220,7 @@ static int sort_inventory(const struct inventory *inventory, uint16_t order[CARD
             return error_set(err, -EINVAL, "spec.devices[%u].minor: %s %d is listed twice", i,
                              device_kind_name(device->kind), device->minor);
     }
-    *ret_id_bytes = id_bytes;
+    *ret_text_bytes = text_bytes;
     return 0;
 }
 
@@ -230,15 +230,13 @@ static void fill_rows(struct node *node, const struct inventory *inventory, cons
     if (inventory->count == 0)
         return;
     struct card_columns *columns = card_range_columns(node->range);
-    struct str *ids = card_range_ids(node->range);
-    char *id = node->ids;
+    char *text = node->texts;
     for (uint32_t i = 0; i < inventory->count; i++) {
         const struct device *device = &inventory->devices[order[i]];
         uint32_t row = node->range.first + i;
-        if (device->id.len > 0)
-            memcpy(id, device->id.data, device->id.len);
-        ids[row] = (struct str){id, device->id.len};
-        id += device->id.len;
+        text = str_copy(text, device->id, &columns->id[row]);
+        text = str_copy(text, device->model, &columns->model[row]);
+        columns->slots[row] = device->slots;
         columns->minor[row] = device->minor;
         columns->registered[row] = true;
         columns->total[row] = device->healthy ? device->total : (struct amount){0};
@@ -256,16 +254,16 @@ static uint32_t card_count(const struct node *node)
 }
 
 /* Exchange the node's rows for those of an inventory and charge its pods on them anew. */
-static void replace_rows(struct cache *cache, struct node *node, struct card_range range, char *ids,
-                         const struct inventory *inventory, const uint16_t *order)
+static void replace_rows(struct cache *cache, struct node *node, struct card_range range,
+                         char *texts, const struct inventory *inventory, const uint16_t *order)
 {
     for (struct pod_record *pod = node->pods; pod != NULL; pod = pod->next)
         cache_uncharge_locked(cache, pod);
     card_store_give(&cache->store, node->range);
-    mem_free(node->ids);
+    mem_free(node->texts);
     cache->counts.view.cards -= card_count(node);
     node->range = range;
-    node->ids = ids;
+    node->texts = texts;
     memset(node->count, 0, sizeof node->count);
     fill_rows(node, inventory, order);
     cache->counts.view.cards += card_count(node);
@@ -274,8 +272,8 @@ static void replace_rows(struct cache *cache, struct node *node, struct card_ran
         cache_charge_locked(cache, pod);
 }
 
-static int devices_set_locked(struct cache *cache, struct str name, const struct inventory *inventory,
-                              const uint16_t *order, char *ids)
+static int devices_set_locked(struct cache *cache, struct str name,
+                              const struct inventory *inventory, const uint16_t *order, char *texts)
 {
     uint32_t slot = cache_node_ensure_locked(cache, name);
     if (slot == NODE_NONE)
@@ -286,7 +284,7 @@ static int devices_set_locked(struct cache *cache, struct str name, const struct
         cache_node_tidy_locked(cache, slot);
         return -ENOMEM;
     }
-    replace_rows(cache, node, range, ids, inventory, order);
+    replace_rows(cache, node, range, texts, inventory, order);
     node->devices_mark = cache->marks[CACHE_DEVICES];
     cache->counts.view.device_nodes += !node->has_devices;
     node->has_devices = true;
@@ -297,18 +295,18 @@ int cache_devices_set(struct cache *cache, struct str node, const struct invento
                       struct error *err)
 {
     uint16_t order[CARDS_PER_NODE_MAX];
-    size_t id_bytes = 0;
-    int rc = sort_inventory(inventory, order, &id_bytes, err);
+    size_t text_bytes = 0;
+    int rc = sort_inventory(inventory, order, &text_bytes, err);
     if (rc < 0)
         return rc;
-    char *ids = mem_calloc(id_bytes + 1, 1);
-    if (ids == NULL)
+    char *texts = mem_calloc(text_bytes + 1, 1);
+    if (texts == NULL)
         return error_set(err, -ENOMEM, "out of memory");
     pthread_mutex_lock(&cache->mutex);
-    rc = devices_set_locked(cache, node, inventory, order, ids);
+    rc = devices_set_locked(cache, node, inventory, order, texts);
     pthread_mutex_unlock(&cache->mutex);
     if (rc < 0) {
-        mem_free(ids);
+        mem_free(texts);
         return error_set(err, rc, "out of memory");
     }
     return 0;
@@ -342,6 +340,44 @@ struct share *cache_shares_block(uint32_t count)
     return mem_calloc((size_t)count * 2 + 1, sizeof(struct share));
 }
 
+int cache_plan_holding(const struct plan *plan, struct holding *ret)
+{
+    *ret = (struct holding){
+        .annotation = ANNOTATION_READ,
+        .shares = cache_shares_block(plan->count),
+        .count = plan->count,
+    };
+    if (ret->shares == NULL)
+        return -ENOMEM;
+    if (plan->count > 0)
+        memcpy(ret->shares, plan->shares, plan->count * sizeof plan->shares[0]);
+    return 0;
+}
+
+struct named_share *cache_named_block(const struct named_share *named, uint32_t count)
+{
+    size_t bytes = count * sizeof *named;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += named[i].id.len;
+    struct named_share *block = mem_calloc(bytes + 1, 1);
+    if (block == NULL)
+        return NULL;
+    char *text = (char *)(block + count);
+    for (uint32_t i = 0; i < count; i++) {
+        block[i] = named[i];
+        text = str_copy(text, named[i].id, &block[i].id);
+    }
+    return block;
+}
+
+void cache_record_free(struct pod_record *pod)
+{
+    mem_free(pod->shares);
+    mem_free(pod->named);
+    mem_free(pod->detail);
+    mem_free(pod);
+}
+
 /* Put a pod's charges on (sign 1) or take them off its node's cards. A card that is not listed now gets
  * nothing: the charge waits in the record for its return. */
 static void apply_charges(struct cache *cache, const struct pod_record *pod, int sign)
@@ -353,7 +389,7 @@ static void apply_charges(struct cache *cache, const struct pod_record *pod, int
         const struct share *charge = &pod->charges[i];
         uint32_t row = cards_find(&cards, charge->kind, charge->minor);
         if (row != UINT32_MAX)
-            cards_charge(columns, row, &charge->amount, sign);
+            cards_charge(columns, row, &charge->amount, charge->beside + 1, sign);
     }
 }
 
@@ -379,12 +415,62 @@ void cache_uncharge_locked(struct cache *cache, struct pod_record *pod)
     count_trust(cache, pod, -1);
 }
 
+/* The row of the GPU with this id, or UINT32_MAX. *ret_all_named tells whether every GPU has one.
+ */
+static uint32_t find_id(const struct cards *cards, struct str id, bool *ret_all_named)
+{
+    uint32_t begin = cards_begin(cards, DEVICE_GPU), found = UINT32_MAX;
+    *ret_all_named = true;
+    for (uint32_t row = begin; row < begin + cards->count[DEVICE_GPU]; row++) {
+        *ret_all_named &= cards->at->id[row].len > 0;
+        if (str_eq(cards->at->id[row], id))
+            found = row;
+    }
+    return found;
+}
+
+static void insert_share(struct pod_record *pod, const struct share *share)
+{
+    uint32_t at = pod->share_count++;
+    for (; at > 0 && pod->shares[at - 1].minor > share->minor; at--)
+        pod->shares[at] = pod->shares[at - 1];
+    pod->shares[at] = *share;
+}
+
+/* The shares of a pod whose annotation names cards by id, on the cards that the node lists now.
+ * Returns how many it names that are not among them. Where a card tells no id it may be any of
+ * those: none then counts. */
+static uint32_t resolve_named(const struct cards *cards, struct pod_record *pod)
+{
+    uint32_t unlisted = 0;
+    bool all_named = true;
+    pod->share_count = 0;
+    for (uint32_t i = 0; i < pod->named_count; i++) {
+        const struct named_share *named = &pod->named[i];
+        uint32_t row = find_id(cards, named->id, &all_named);
+        if (row == UINT32_MAX) {
+            unlisted++;
+            continue;
+        }
+        struct share share = {
+            .kind = DEVICE_GPU,
+            .minor = cards->at->minor[row],
+            .amount = hami_amount(pod->request_invalid ? NULL : &pod->request, named->mib,
+                                  named->percent, &cards->at->total[row]),
+            .beside = named->beside,
+        };
+        insert_share(pod, &share);
+    }
+    return all_named ? unlisted : 0;
+}
+
 void cache_charge_locked(struct cache *cache, struct pod_record *pod)
 {
     struct cards cards = cache_cards_locked(cache, &cache->nodes[pod->node]);
+    pod->unlisted = pod->annotation == ANNOTATION_HAMI ? resolve_named(&cards, pod) : 0;
     struct plan charge;
     pod->trust = charge_of(&cards, pod->request_invalid ? NULL : &pod->request, pod->shares,
-                           pod->share_count, &charge);
+                           pod->share_count, pod->unlisted, &charge);
     assert(charge.count == pod->share_count);
     memcpy(pod->charges, charge.shares, charge.count * sizeof charge.shares[0]);
     apply_charges(cache, pod, 1);
@@ -392,18 +478,19 @@ void cache_charge_locked(struct cache *cache, struct pod_record *pod)
 }
 
 void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t slot,
-                        struct share *block, const struct share *shares, uint32_t count,
-                        enum annotation_state annotation)
+                        const struct holding *holding)
 {
-    assert(pod->node == NODE_NONE && count <= CARDS_PER_POD_MAX);
+    uint32_t room = holding->count + holding->named_count;
+    assert(pod->node == NODE_NONE && room <= CARDS_PER_POD_MAX);
     struct node *node = &cache->nodes[slot];
     mem_free(pod->shares);
-    pod->shares = block;
-    pod->charges = block + count;
-    pod->share_count = count;
-    pod->annotation = annotation;
-    if (count > 0)
-        memcpy(block, shares, count * sizeof *shares);
+    mem_free(pod->named);
+    pod->shares = holding->shares;
+    pod->charges = holding->shares + room;
+    pod->share_count = holding->count;
+    pod->named = holding->named;
+    pod->named_count = holding->named_count;
+    pod->annotation = holding->annotation;
     pod->node = slot;
     pod->next = node->pods;
     pod->link = &node->pods;
@@ -430,8 +517,11 @@ void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
     cache->gains++;
     pod->annotation = ANNOTATION_ABSENT;
     pod->share_count = 0;
+    pod->named_count = 0;
     mem_free(pod->shares);
+    mem_free(pod->named);
     pod->shares = pod->charges = NULL;
+    pod->named = NULL;
     cache_node_tidy_locked(cache, slot);
 }
 

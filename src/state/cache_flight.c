@@ -60,10 +60,10 @@ static bool hold_locked(struct cache *cache, struct pod_record *pod, uint32_t sl
     if (step.action != BOOKING_CHARGE ||
         cache_choose_locked(cache, &cache->nodes[slot], pod, standard, &plan) != REASON_FITS)
         return false;
-    struct share *block = cache_shares_block(plan.count);
-    if (block == NULL)
+    struct holding holding;
+    if (cache_plan_holding(&plan, &holding) < 0)
         return false;
-    cache_place_locked(cache, pod, slot, block, plan.shares, plan.count, ANNOTATION_READ);
+    cache_place_locked(cache, pod, slot, &holding);
     pod->held_until_ns = until_ns;
     cache_set_state_locked(cache, pod, step.next);
     return true;

@@ -15,14 +15,6 @@ struct pod_record *cache_pod_lookup_locked(const struct cache *cache, struct str
     return index != MAP_NONE ? cache->pods[index] : NULL;
 }
 
-static char *copy_text(char *to, struct str text, struct str *ret)
-{
-    if (text.len > 0)
-        memcpy(to, text.data, text.len);
-    *ret = (struct str){to, text.len};
-    return to + text.len;
-}
-
 static struct pod_record *record_new(const struct pod_id *id)
 {
     struct pod_record *pod =
@@ -30,9 +22,9 @@ static struct pod_record *record_new(const struct pod_id *id)
     if (pod == NULL)
         return NULL;
     char *text = (char *)(pod + 1);
-    text = copy_text(text, id->uid, &pod->uid);
-    text = copy_text(text, id->ns, &pod->ns);
-    copy_text(text, id->name, &pod->name);
+    text = str_copy(text, id->uid, &pod->uid);
+    text = str_copy(text, id->ns, &pod->ns);
+    str_copy(text, id->name, &pod->name);
     pod->node = pod->only = NODE_NONE;
     pod->woken_ns = INT64_MIN;
     return pod;
@@ -88,8 +80,7 @@ static void record_remove(struct cache *cache, struct pod_record *pod)
     cache->free_pods[cache->free_pod_count++] = index;
     cache->counts.view.pods--;
     cache->removals++;
-    mem_free(pod->shares);
-    mem_free(pod);
+    cache_record_free(pod);
 }
 
 static void release(struct cache *cache, struct pod_record *pod)
@@ -117,10 +108,23 @@ static enum booking_event event_of(const struct cache *cache, const struct pod_r
     return BOOKING_SEEN_ELSEWHERE;
 }
 
+static bool named_differs(const struct pod_record *record, const struct pod *pod)
+{
+    bool same = record->named_count == pod->named_count;
+    for (uint32_t i = 0; same && i < pod->named_count; i++) {
+        const struct named_share *a = &record->named[i], *b = &pod->named[i];
+        same = str_eq(a->id, b->id) && a->mib == b->mib && a->percent == b->percent &&
+               a->beside == b->beside;
+    }
+    return !same;
+}
+
 static bool annotation_differs(const struct pod_record *record, const struct pod *pod)
 {
     if (record->annotation != pod->annotation)
         return true;
+    if (pod->annotation == ANNOTATION_HAMI)
+        return named_differs(record, pod);
     if (pod->annotation != ANNOTATION_READ)
         return false;
     if (record->share_count != pod->share_count)
@@ -128,22 +132,44 @@ static bool annotation_differs(const struct pod_record *record, const struct pod
     for (uint32_t i = 0; i < pod->share_count; i++) {
         const struct share *a = &record->shares[i], *b = &pod->shares[i];
         if (a->kind != b->kind || a->minor != b->minor || a->amount.percent != b->amount.percent ||
-            a->amount.ratio != b->amount.ratio || a->amount.bytes != b->amount.bytes)
+            a->amount.ratio != b->amount.ratio || a->amount.bytes != b->amount.bytes ||
+            a->beside != b->beside)
             return true;
     }
     return false;
 }
 
+/* What the pod's annotation says, copied. */
+static int holding_of(const struct pod *pod, struct holding *ret)
+{
+    *ret = (struct holding){
+        .annotation = pod->annotation,
+        .count = pod->annotation == ANNOTATION_READ ? pod->share_count : 0,
+        .named_count = pod->annotation == ANNOTATION_HAMI ? pod->named_count : 0,
+    };
+    ret->shares = cache_shares_block(ret->count + ret->named_count);
+    if (ret->shares == NULL)
+        return -ENOMEM;
+    if (ret->count > 0)
+        memcpy(ret->shares, pod->shares, ret->count * sizeof *pod->shares);
+    if (ret->named_count == 0)
+        return 0;
+    ret->named = cache_named_block(pod->named, ret->named_count);
+    if (ret->named == NULL)
+        mem_free(ret->shares);
+    return ret->named != NULL ? 0 : -ENOMEM;
+}
+
 /* Take the pod's place and cards from what it carries now. */
 static int place_as_seen(struct cache *cache, struct pod_record *record, const struct pod *pod)
 {
-    uint32_t count = pod->annotation == ANNOTATION_READ ? pod->share_count : 0;
-    struct share *block = cache_shares_block(count);
-    if (block == NULL)
+    struct holding holding;
+    if (holding_of(pod, &holding) < 0)
         return -ENOMEM;
     uint32_t slot = cache_node_ensure_locked(cache, pod->node_name);
     if (slot == NODE_NONE) {
-        mem_free(block);
+        mem_free(holding.shares);
+        mem_free(holding.named);
         return -ENOMEM;
     }
     if (record->node != NODE_NONE) {
@@ -152,7 +178,7 @@ static int place_as_seen(struct cache *cache, struct pod_record *record, const s
         slot = cache_node_ensure_locked(cache, pod->node_name);
         assert(slot != NODE_NONE);
     }
-    cache_place_locked(cache, record, slot, block, pod->shares, count, pod->annotation);
+    cache_place_locked(cache, record, slot, &holding);
     return 0;
 }
 
@@ -221,6 +247,25 @@ static int pod_seen(struct cache *cache, struct pod_record *record, const struct
     return 0;
 }
 
+/* Keep what the pod asks for; NULL = its request is invalid. */
+static int keep_request(struct pod_record *record, const struct pod_request *request)
+{
+    static const struct pod_request says_nothing;
+    const struct pod_request *kept = request != NULL ? request : &says_nothing;
+    record->request_invalid = request == NULL;
+    if (request_eq(&record->request, kept))
+        return 0;
+    void *block = NULL;
+    if (kept->detail != NULL && (block = mem_calloc(gpu_detail_size(kept->detail), 1)) == NULL)
+        return -ENOMEM;
+    mem_free(record->detail);
+    record->detail = block;
+    record->request = *kept;
+    if (block != NULL)
+        record->request.detail = gpu_detail_copy(kept->detail, block);
+    return 0;
+}
+
 static int pod_set_locked(struct cache *cache, const struct pod *pod,
                           const struct pod_request *request, const struct pod_policy *policy,
                           struct pod_event_result *ret)
@@ -237,10 +282,11 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
     record->priority = pod->priority;
     record->annotation_bytes = pod->annotation_bytes;
     record->mark = cache->marks[CACHE_PODS];
-    if (record->state == BOOKING_NONE) {
-        /* Device requests of a pod are immutable, and a booking must not change under its charges. */
-        record->request_invalid = request == NULL;
-        record->request = request != NULL ? *request : (struct pod_request){0};
+    /* Device requests of a pod are immutable, and a booking must not change under its charges. */
+    if (record->state == BOOKING_NONE && keep_request(record, request) < 0) {
+        if (fresh)
+            record_remove(cache, record);
+        return -ENOMEM;
     }
     if (record->state == BOOKING_NONE || record->state == BOOKING_TENTATIVE)
         record->policy = *policy;
@@ -344,7 +390,8 @@ enum reason cache_choose_locked(struct cache *cache, const struct node *node,
 }
 
 static void fill_placement(const struct cache *cache, const struct node *node,
-                           const struct plan *plan, struct placement *ret)
+                           const struct gpu_detail *detail, const struct plan *plan,
+                           struct placement *ret)
 {
     struct cards cards = cache_cards_locked(cache, node);
     ret->count = plan->count;
@@ -352,10 +399,19 @@ static void fill_placement(const struct cache *cache, const struct node *node,
         const struct share *share = &plan->shares[i];
         uint32_t row = cards_find(&cards, share->kind, share->minor);
         assert(row != UINT32_MAX);
-        struct str id = card_range_ids(node->range)[row];
+        struct str id = cards.at->id[row];
         ret->cards[i].share = *share;
         memcpy(ret->cards[i].id, id.data, id.len);
         ret->cards[i].id[id.len] = '\0';
+    }
+    ret->container_count = plan->part_count > 0 ? detail->container_count : 0;
+    ret->part_count = plan->part_count;
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        uint32_t card = 0;
+        while (plan->shares[card].minor != plan->parts[i].minor)
+            card++;
+        ret->parts[i] = (struct placed_part){
+            .container = plan->parts[i].container, .card = card, .amount = plan->parts[i].amount};
     }
 }
 
@@ -385,11 +441,11 @@ static enum book_result book_locked(struct cache *cache, struct str uid, struct 
     *ret_reason = cache_choose_locked(cache, &cache->nodes[slot], record, standard, &plan);
     if (*ret_reason != REASON_FITS)
         return BOOK_NO_FIT;
-    struct share *block = cache_shares_block(plan.count);
-    if (block == NULL)
+    struct holding holding;
+    if (cache_plan_holding(&plan, &holding) < 0)
         return BOOK_NO_MEMORY;
-    fill_placement(cache, &cache->nodes[slot], &plan, ret_placement);
-    cache_place_locked(cache, record, slot, block, plan.shares, plan.count, ANNOTATION_READ);
+    fill_placement(cache, &cache->nodes[slot], record->request.detail, &plan, ret_placement);
+    cache_place_locked(cache, record, slot, &holding);
     cache_set_state_locked(cache, record, BOOKING_BOOKED);
     if (held == slot)
         cache->gains = gains; /* what was held is booked: nobody gained by that */

@@ -1,49 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "state/cache_internal.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* Questions that a verb asks: each takes the lock once. */
 
-/* Copy one row to the scratch columns. */
-static void copy_row(struct card_columns *to, uint32_t at, const struct card_columns *from,
-                     uint32_t row)
-{
-    to->minor[at] = from->minor[row];
-    to->has[at] = from->has[row];
-    to->registered[at] = from->registered[row];
-    to->pods[at] = from->pods[row];
-    to->free_percent[at] = from->free_percent[row];
-    to->free_ratio[at] = from->free_ratio[row];
-    to->free_bytes[at] = from->free_bytes[row];
-    to->total_bytes[at] = from->total_bytes[row];
-    to->total[at] = from->total[row];
-    to->used[at] = from->used[row];
-}
-
 void cache_copy_locked(const struct cache *cache, const struct node *node, struct card_copy *to)
 {
     struct cards cards = cache_cards_locked(cache, node);
-    uint32_t rows = 0;
-    for (unsigned kind = 0; kind < DEVICE_KIND_MAX; kind++)
-        rows += cards.count[kind];
-    to->columns = (struct card_columns){
-        .minor = to->minor,
-        .has = to->has,
-        .registered = to->registered,
-        .pods = to->pods,
-        .free_percent = to->free_percent,
-        .free_ratio = to->free_ratio,
-        .free_bytes = to->free_bytes,
-        .total_bytes = to->total_bytes,
-        .total = to->total,
-        .used = to->used,
-    };
-    for (uint32_t i = 0; i < rows; i++)
-        copy_row(&to->columns, i, cards.at, cards.first + i);
-    to->cards = cards;
-    to->cards.at = &to->columns;
-    to->cards.first = 0;
+    cards_copy(&cards, to);
 }
 
 /* Give a pod's charges back on a copy of its own node's cards. */
@@ -52,7 +18,8 @@ static void give_back(struct card_copy *copy, const struct pod_record *pod)
     for (uint32_t i = 0; i < pod->share_count; i++) {
         uint32_t row = cards_find(&copy->cards, pod->charges[i].kind, pod->charges[i].minor);
         if (row != UINT32_MAX)
-            cards_charge(&copy->columns, row, &pod->charges[i].amount, -1);
+            cards_charge(&copy->columns, row, &pod->charges[i].amount, pod->charges[i].beside + 1,
+                         -1);
     }
 }
 
@@ -261,6 +228,19 @@ size_t cache_explain(struct cache *cache, struct str node, const struct pod_requ
     return slot != MAP_NONE ? allocate_explain(&copy.cards, request, out, size) : 0;
 }
 
+int cache_request_copy(const struct pod_request *request, struct arena *mem,
+                       struct pod_request *ret)
+{
+    *ret = *request;
+    if (request->detail == NULL)
+        return 0;
+    void *block = arena_alloc(mem, gpu_detail_size(request->detail), 1);
+    if (block == NULL)
+        return -ENOMEM;
+    ret->detail = gpu_detail_copy(request->detail, block);
+    return 0;
+}
+
 enum pod_match cache_pod_find(struct cache *cache, const struct pod_id *id, struct arena *mem,
                               struct pod_view *ret)
 {
@@ -273,12 +253,16 @@ enum pod_match cache_pod_find(struct cache *cache, const struct pod_id *id, stru
         struct str place =
             pod->node != NODE_NONE ? cache->nodes[pod->node].name : (struct str){"", 0};
         struct str node = arena_str(mem, place);
-        match = node.data != NULL ? POD_KNOWN : POD_UNKNOWN;
+        struct pod_request request = {0};
+        if (node.data != NULL && cache_request_copy(&pod->request, mem, &request) == 0)
+            match = POD_KNOWN;
+        else
+            node = (struct str){0};
         *ret = (struct pod_view){
             .state = pod->state,
             .confirmed = pod->confirmed,
             .request_invalid = pod->request_invalid,
-            .request = pod->request,
+            .request = request,
             .policy = pod->policy,
             .node = node,
             .priority = pod->priority,

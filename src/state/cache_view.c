@@ -122,12 +122,12 @@ static int view_cards(const struct cache *cache, struct arena *mem, const struct
                 .kind = (enum device_kind)kind,
                 .minor = cards.at->minor[row],
                 .registered = cards.at->registered[row],
-                .usable = cards.at->has[row] != 0,
+                .usable = cards_can_give(cards.at, row),
                 .pods = cards.at->pods[row],
                 .total = cards.at->total[row],
                 .used = cards.at->used[row],
             };
-            if (copy_str(mem, card_range_ids(node->range)[row], &views[count++].id) < 0)
+            if (copy_str(mem, cards.at->id[row], &views[count++].id) < 0)
                 return -ENOMEM;
         }
     }
@@ -222,7 +222,7 @@ static int check_pod(const struct cache *cache, const struct node *node,
     struct cards cards = cache_cards_locked(cache, node);
     struct plan charge;
     enum charge_trust trust = charge_of(&cards, pod->request_invalid ? NULL : &pod->request,
-                                        pod->shares, pod->share_count, &charge);
+                                        pod->shares, pod->share_count, pod->unlisted, &charge);
     bool same = trust == pod->trust && charge.count == pod->share_count;
     for (uint32_t i = 0; same && i < charge.count; i++)
         same = charge.shares[i].kind == pod->charges[i].kind &&
@@ -240,7 +240,7 @@ static int check_card(const struct node *node, const struct cards *cards, enum d
                       uint32_t row, struct error *err)
 {
     struct amount used = {0};
-    uint32_t pods = 0;
+    uint32_t pods = 0, users = 0;
     for (const struct pod_record *pod = node->pods; pod != NULL; pod = pod->next) {
         for (uint32_t i = 0; i < pod->share_count; i++) {
             const struct share *charge = &pod->charges[i];
@@ -250,9 +250,11 @@ static int check_card(const struct node *node, const struct cards *cards, enum d
             used.ratio += charge->amount.ratio;
             used.bytes += charge->amount.bytes;
             pods++;
+            users += charge->beside + 1;
         }
     }
-    if (!amount_eq(&used, &cards->at->used[row]) || pods != cards->at->pods[row])
+    if (!amount_eq(&used, &cards->at->used[row]) || pods != cards->at->pods[row] ||
+        users != cards->at->users[row])
         return error_set(err, -EFAULT, "node %.*s: %s %d: used is not the sum of its pods",
                          STR_ARG(node->name), device_kind_name(kind), cards->at->minor[row]);
     return 0;

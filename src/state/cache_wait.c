@@ -55,7 +55,8 @@ static int next_rejected(struct cache *cache, uint32_t *cursor, struct arena *me
         if (pod == NULL || !pod->rejected || pod->request_invalid)
             continue;
         rc = copy_waiting(mem, pod, pod->woken_ns, ret);
-        *ret_request = pod->request;
+        if (rc == 1 && cache_request_copy(&pod->request, mem, ret_request) < 0)
+            rc = -ENOMEM;
     }
     pthread_mutex_unlock(&cache->mutex);
     return rc;

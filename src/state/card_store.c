@@ -17,6 +17,7 @@ struct card_chunk {
     uint32_t used; /* rows ever handed out */
     struct card_columns columns;
     struct str id[CHUNK_ROWS];
+    struct str model[CHUNK_ROWS];
     struct amount total[CHUNK_ROWS];
     struct amount used_amount[CHUNK_ROWS];
     int64_t free_bytes[CHUNK_ROWS];
@@ -25,6 +26,8 @@ struct card_chunk {
     int32_t free_ratio[CHUNK_ROWS];
     int32_t minor[CHUNK_ROWS];
     uint32_t pods[CHUNK_ROWS];
+    uint32_t users[CHUNK_ROWS];
+    uint32_t slots[CHUNK_ROWS];
     uint8_t has[CHUNK_ROWS];
     bool registered[CHUNK_ROWS];
 };
@@ -65,6 +68,10 @@ static struct card_chunk *chunk_new(void)
         .total_bytes = chunk->total_bytes,
         .total = chunk->total,
         .used = chunk->used_amount,
+        .users = chunk->users,
+        .slots = chunk->slots,
+        .id = chunk->id,
+        .model = chunk->model,
     };
     return chunk;
 }
@@ -81,12 +88,12 @@ static void clear_rows(struct card_range range)
 {
     struct card_chunk *chunk = range.chunk;
     for (uint32_t row = range.first; row < range.first + (1u << range.size_class); row++) {
-        chunk->id[row] = STR("");
+        chunk->id[row] = chunk->model[row] = STR("");
         chunk->total[row] = (struct amount){0};
         chunk->used_amount[row] = (struct amount){0};
         chunk->free_bytes[row] = chunk->total_bytes[row] = 0;
         chunk->free_percent[row] = chunk->free_ratio[row] = chunk->minor[row] = 0;
-        chunk->pods[row] = 0;
+        chunk->pods[row] = chunk->users[row] = chunk->slots[row] = 0;
         chunk->has[row] = 0;
         chunk->registered[row] = false;
     }
@@ -148,9 +155,4 @@ void card_store_give(struct card_store *store, struct card_range range)
 struct card_columns *card_range_columns(struct card_range range)
 {
     return range.chunk != NULL ? &range.chunk->columns : NULL;
-}
-
-struct str *card_range_ids(struct card_range range)
-{
-    return range.chunk->id;
 }

@@ -117,11 +117,16 @@ static bool rows_to_columns(struct vector *v, struct rows *rows, struct node_car
         .total_bytes = arena_alloc(mem, n, sizeof(int64_t)),
         .total = arena_alloc(mem, n, sizeof(struct amount)),
         .used = arena_alloc(mem, n, sizeof(struct amount)),
+        .users = arena_alloc(mem, n, sizeof(uint32_t)),
+        .slots = arena_alloc(mem, n, sizeof(uint32_t)),
+        .id = arena_alloc(mem, n, sizeof(struct str)),
+        .model = arena_alloc(mem, n, sizeof(struct str)),
     };
     if (columns.minor == NULL || columns.has == NULL || columns.registered == NULL ||
         columns.pods == NULL || columns.free_percent == NULL || columns.free_ratio == NULL ||
         columns.free_bytes == NULL || columns.total_bytes == NULL || columns.total == NULL ||
-        columns.used == NULL) {
+        columns.used == NULL || columns.users == NULL || columns.slots == NULL ||
+        columns.id == NULL || columns.model == NULL) {
         vector_unsupported(v, "out of memory");
         return false;
     }

@@ -189,10 +189,23 @@ static struct amount free_of(const struct card_view *card)
     int64_t bytes = 0, total_bytes = card->total.bytes;
     uint8_t has = 0;
     bool registered = card->registered;
-    uint32_t pods = card->pods;
+    uint32_t pods = card->pods, users = card->pods, slots = 0;
+    struct str id = card->id, model = {0};
     struct amount total = card->total, used = card->used;
-    struct card_columns columns = {&minor, &has,   &registered,  &pods,  &percent,
-                                   &ratio, &bytes, &total_bytes, &total, &used};
+    struct card_columns columns = {.minor = &minor,
+                                   .has = &has,
+                                   .registered = &registered,
+                                   .pods = &pods,
+                                   .users = &users,
+                                   .slots = &slots,
+                                   .free_percent = &percent,
+                                   .free_ratio = &ratio,
+                                   .free_bytes = &bytes,
+                                   .total_bytes = &total_bytes,
+                                   .total = &total,
+                                   .used = &used,
+                                   .id = &id,
+                                   .model = &model};
     cards_refresh(&columns, 0);
     return (struct amount){.percent = percent, .ratio = ratio, .bytes = bytes};
 }

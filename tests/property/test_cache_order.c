@@ -119,7 +119,7 @@ static void pod_history(const char *uid, struct history *history)
         /* Bytes or ratio is missing or wrong at times: then the card's present size decides. */
         event.share_count = 1;
         event.shares[0] = (struct share){DEVICE_GPU, (int32_t)rng_below(&rng, 5),
-                                         event.request.of[DEVICE_GPU].each};
+                                         event.request.of[DEVICE_GPU].each, 0};
         if (rng_below(&rng, 3) == 0)
             event.shares[0].amount.bytes += 1 << 20;
     }

@@ -113,7 +113,7 @@ static int random_shares(const struct model_pod *pod, int n, struct share *share
                 amount.bytes = 0;
             if (below(6) == 0)
                 amount.ratio = below(100);
-            shares[count++] = (struct share){(enum device_kind)kind, minor, amount};
+            shares[count++] = (struct share){(enum device_kind)kind, minor, amount, 0};
         }
     }
     return count;

@@ -26,6 +26,10 @@ struct node {
     int64_t total_bytes[CARDS_PER_NODE_MAX];
     struct amount total[CARDS_PER_NODE_MAX];
     struct amount used[CARDS_PER_NODE_MAX];
+    uint32_t users[CARDS_PER_NODE_MAX];
+    uint32_t slots[CARDS_PER_NODE_MAX];
+    struct str id[CARDS_PER_NODE_MAX];
+    struct str model[CARDS_PER_NODE_MAX];
 };
 
 /* An empty node; it must not move afterwards. */
@@ -43,6 +47,10 @@ static inline void node_init(struct node *node)
         .total_bytes = node->total_bytes,
         .total = node->total,
         .used = node->used,
+        .users = node->users,
+        .slots = node->slots,
+        .id = node->id,
+        .model = node->model,
     };
     node->cards.at = &node->columns;
 }
@@ -65,7 +73,7 @@ static inline uint32_t node_add(struct node *node, enum device_kind kind, struct
 /* Book something on a card. */
 static inline void node_use(struct node *node, uint32_t row, struct amount used)
 {
-    cards_charge(&node->columns, row, &used, 1);
+    cards_charge(&node->columns, row, &used, 1, 1);
 }
 
 /* An ordinary GPU with this much memory. */

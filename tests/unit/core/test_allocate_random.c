@@ -218,7 +218,7 @@ static void check_booking(const struct plan *plan)
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct share *share = &plan->shares[i];
         uint32_t row = cards_find(&node.cards, share->kind, share->minor);
-        cards_charge(&node.columns, row, &share->amount, 1);
+        cards_charge(&node.columns, row, &share->amount, 1, 1);
         for (enum dimension dim = 0; dim < DIM_MAX; dim++)
             if (amount_get(&node.total[row], dim) > 0 && amount_get(&share->amount, dim) > 0)
                 assert_true(amount_get(&node.used[row], dim) <= amount_get(&node.total[row], dim));
@@ -226,7 +226,7 @@ static void check_booking(const struct plan *plan)
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct share *share = &plan->shares[i];
         uint32_t row = cards_find(&node.cards, share->kind, share->minor);
-        cards_charge(&node.columns, row, &share->amount, -1);
+        cards_charge(&node.columns, row, &share->amount, 1, -1);
     }
     assert_memory_equal(&node, &before, sizeof(node));
 }
@@ -235,7 +235,7 @@ static void check_booking(const struct plan *plan)
 static void check_charge(const struct plan *plan, const struct pod_request *request)
 {
     struct plan charge;
-    assert_int_equal(charge_of(&node.cards, request, plan->shares, plan->count, &charge),
+    assert_int_equal(charge_of(&node.cards, request, plan->shares, plan->count, 0, &charge),
                      CHARGE_TRUSTED);
     assert_int_equal(charge.count, plan->count);
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -320,7 +320,7 @@ static void test_filling_up(void **state)
             allocate_choose(&node.cards, &request, &device_policy_binpack, &plan);
             for (uint32_t i = 0; i < plan.count; i++)
                 cards_charge(&node.columns, (uint32_t)plan.shares[i].minor, &plan.shares[i].amount,
-                             1);
+                             1, 1);
         }
         for (uint32_t row = 0; row < node.rows; row++)
             for (enum dimension dim = 0; dim < DIM_MAX; dim++)

@@ -24,14 +24,14 @@ static int set_up(void **state)
 
 static struct share gpu(int32_t minor, int64_t percent, int64_t ratio, int64_t bytes)
 {
-    return (struct share){DEVICE_GPU, minor, {percent, ratio, bytes}};
+    return (struct share){DEVICE_GPU, minor, {percent, ratio, bytes}, 0};
 }
 
 static enum charge_trust charge(const struct pod_request *request, const struct share *shares,
                                 uint32_t count, struct plan *plan)
 {
     memset(plan, 0xff, sizeof(*plan));
-    enum charge_trust trust = charge_of(&node.cards, request, shares, count, plan);
+    enum charge_trust trust = charge_of(&node.cards, request, shares, count, 0, plan);
     assert_int_equal(plan->count, count);
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(plan->shares[i].kind, shares[i].kind);
@@ -150,7 +150,7 @@ static void test_counts(void **state)
     struct pod_request mixed = ask(RESOURCE_NVIDIA_GPU, 1, RESOURCE_RDMA, 50);
     struct pod_request one = ask(RESOURCE_NVIDIA_GPU, 1, RESOURCE_MAX, 0), none = {0};
     struct share shares[] = {
-        gpu(0, 100, 100, 80 * GIB), gpu(1, 100, 100, 80 * GIB), {DEVICE_RDMA, 0, {50, 0, 0}}};
+        gpu(0, 100, 100, 80 * GIB), gpu(1, 100, 100, 80 * GIB), {DEVICE_RDMA, 0, {50, 0, 0}, 0}};
     struct plan plan;
     assert_int_equal(charge(&two, shares, 2, &plan), CHARGE_TRUSTED);
     assert_int_equal(charge(&two, shares, 1, &plan), CHARGE_UNKNOWN);

@@ -95,7 +95,7 @@ static void test_has_and_free(void **state)
     assert_true(cards_given_twice(&node.columns, row));
     assert_int_equal(node.free_ratio[row], 0);
     assert_int_not_equal(node.has[row], 0);
-    cards_charge(&node.columns, row, &(struct amount){0, 1, 0}, -1);
+    cards_charge(&node.columns, row, &(struct amount){0, 1, 0}, 1, -1);
     assert_int_equal(node.free_ratio[row], 80);
 
     /* it is not listed any more */
@@ -124,15 +124,15 @@ static void test_charge_and_give_back(void **state)
     node_add(&node, DEVICE_GPU, gpu_of(80 * GIB));
     memcpy(&before, &node, sizeof(node));
     const struct amount a = {10, 12, 10 * GIB}, b = {90, 100, 90 * GIB}, nothing = {0};
-    cards_charge(&node.columns, 0, &a, 1);
-    cards_charge(&node.columns, 0, &b, 1);
-    cards_charge(&node.columns, 0, &nothing, 1);
+    cards_charge(&node.columns, 0, &a, 1, 1);
+    cards_charge(&node.columns, 0, &b, 1, 1);
+    cards_charge(&node.columns, 0, &nothing, 1, 1);
     assert_int_equal(node.pods[0], 3);
     assert_int_equal(node.used[0].ratio, 112);
     assert_int_equal(node.free_ratio[0], 0);
-    cards_charge(&node.columns, 0, &a, -1);
-    cards_charge(&node.columns, 0, &nothing, -1);
-    cards_charge(&node.columns, 0, &b, -1);
+    cards_charge(&node.columns, 0, &a, 1, -1);
+    cards_charge(&node.columns, 0, &nothing, 1, -1);
+    cards_charge(&node.columns, 0, &b, 1, -1);
     assert_memory_equal(&node, &before, sizeof(node));
 }
 
@@ -145,7 +145,7 @@ static void test_as_many_pods_as_there_can_be(void **state)
     node_init(&node);
     node_add(&node, DEVICE_GPU, gpu_of(80 * GIB));
     for (uint32_t i = 0; i < PODS_PER_CARD_MAX; i++)
-        cards_charge(&node.columns, 0, &most, 1);
+        cards_charge(&node.columns, 0, &most, 1, 1);
     assert_int_equal(node.used[0].bytes, PODS_PER_CARD_MAX * CARD_BYTES_MAX);
     assert_int_equal(node.free_bytes[0], 0);
     assert_int_equal(node.free_percent[0], 0);

@@ -136,13 +136,13 @@ static void test_resource_names(void **state)
     assert_int_equal(resource_kind(RESOURCE_FPGA), DEVICE_FPGA);
 }
 
-/* Every set of the eight GPU names: 12 are allowed, as in Koordinator without NPUs; the others get
+/* Every set of the GPU names: 12 are allowed, as in Koordinator without NPUs; the others get
  * a text that is complete even with the longest values, names all of the set in order of bytes, and
  * names the offender after it. */
 static void test_every_combination(void **state)
 {
     (void)state;
-    int allowed = 0;
+    int allowed = 0, hami = 0;
     for (unsigned set = 1; set < 1u << RESOURCE_RDMA; set++) {
         struct resources ask = {0};
         struct error err = {0};
@@ -151,6 +151,11 @@ static void test_every_combination(void **state)
                 ask.amount[r] = r == RESOURCE_GPU ? INT64_MAX / 100 * 100 : INT64_MAX;
         if (request_combination(&ask, DEVICE_GPU) == set) {
             allowed++;
+            continue;
+        }
+        if (request_speaks_hami(&ask)) { /* judged container by container */
+            hami++;
+            assert_int_equal(request_validate(&ask, &err), 0);
             continue;
         }
         assert_int_equal(request_combination(&ask, DEVICE_GPU), 0);
@@ -174,6 +179,7 @@ static void test_every_combination(void **state)
         assert_int_equal(listed, set);
     }
     assert_int_equal(allowed, 12);
+    assert_int_equal(hami, 14);
 }
 
 /* Koordinator converts by the names it is told, whatever else is asked for. */

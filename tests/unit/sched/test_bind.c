@@ -66,7 +66,7 @@ static int setup(void **state)
     sched_init(&sched, cache, clock_system(), (struct port){.get_pod = fake_get_pod, .bind_pod = fake_bind_pod},
                device_policy_find(STR("default")), node_policy_find(STR("spread")));
     sched_set_synced(&sched, true);
-    struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU-1")};
+    struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU-1"), STR(""), 0};
     struct inventory inventory = {&device, 1};
     sched_node_changed(&sched, &(struct node_facts){.name = STR("n")});
     return sched_device_changed(&sched, STR("n"), &inventory);
@@ -130,9 +130,9 @@ static void test_one_write_and_idempotent(void **state)
 /* Cards 0 (empty) and 1 (half taken) of node "two". */
 static void add_uneven_node(void)
 {
-    struct device devices[] = {{DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("")},
-                               {DEVICE_GPU, 1, true, {100, 100, 16 * GI}, STR("")}};
-    struct share share = {DEVICE_GPU, 1, {50, 50, 8 * GI}};
+    struct device devices[] = {{DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR(""), STR(""), 0},
+                               {DEVICE_GPU, 1, true, {100, 100, 16 * GI}, STR(""), STR(""), 0}};
+    struct share share = {DEVICE_GPU, 1, {50, 50, 8 * GI}, 0};
     struct inventory inventory = {devices, 2};
     struct container half = container(RESOURCE_GPU, 50);
     struct pod there = pod_of("there", &half, 1);
@@ -244,7 +244,7 @@ static void told_and_bound(void)
     struct error err = {0};
     sched_pod_changed(&sched, &outside.pod);
     assert_int_equal(bind("u", "p", "n", &err), 0);
-    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     struct pod bound = outside.pod;
     bound.node_name = STR("n");
     bound.annotation = ANNOTATION_READ;

@@ -64,7 +64,7 @@ static struct pod pod;
 
 static void devices(bool healthy)
 {
-    struct device device = {DEVICE_GPU, 0, healthy, {100, 100, 16 * GI}, STR("GPU-1")};
+    struct device device = {DEVICE_GPU, 0, healthy, {100, 100, 16 * GI}, STR("GPU-1"), STR(""), 0};
     struct inventory inventory = {&device, 1};
     assert_int_equal(sched_device_changed(&sched, STR("n"), &inventory), 0);
 }
@@ -135,7 +135,7 @@ static void test_the_binding_never_happened(void **state)
 static void test_the_binding_happened(void **state)
 {
     (void)state;
-    struct share share = {DEVICE_GPU, 0, {100, 100, 16 * GI}};
+    struct share share = {DEVICE_GPU, 0, {100, 100, 16 * GI}, 0};
     lose_a_reply();
     outside.stored = pod;
     outside.stored.node_name = STR("n");

@@ -25,7 +25,8 @@ static void add_devices(const char *node, uint32_t count, int64_t bytes)
 {
     struct device devices[8];
     for (uint32_t i = 0; i < count; i++)
-        devices[i] = (struct device){DEVICE_GPU, (int32_t)i, true, {100, 100, bytes}, STR("")};
+        devices[i] =
+            (struct device){DEVICE_GPU, (int32_t)i, true, {100, 100, bytes}, STR(""), STR(""), 0};
     struct inventory inventory = {devices, count};
     assert_int_equal(sched_device_changed(&sched, str_from(node), &inventory), 0);
 }
@@ -260,7 +261,7 @@ static void occupy(const char *node)
 {
     static struct container half;
     half = container(RESOURCE_GPU, 50);
-    static const struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    static const struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     struct pod pod = {.id = {STR("ns"), str_from(node), str_from(node)},
                       .node_name = str_from(node),
                       .containers = &half,
@@ -386,7 +387,7 @@ static void test_preempt_keeps_what_helps(void **state)
 {
     (void)state;
     struct container whole = container(RESOURCE_NVIDIA_GPU, 1), half = container(RESOURCE_GPU, 50);
-    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     struct pod victim = {.id = {STR("ns"), STR("v"), STR("v")},
                          .node_name = STR("small"),
                          .containers = &half,
@@ -419,7 +420,8 @@ static void test_drift_is_told_apart(void **state)
 {
     (void)state;
     struct container two = container(RESOURCE_NVIDIA_GPU, 2);
-    struct share shares[] = {{DEVICE_GPU, 0, {100, 100, 80 * GI}}, {DEVICE_GPU, 1, {90, 100, 80 * GI}}};
+    struct share shares[] = {{DEVICE_GPU, 0, {100, 100, 80 * GI}, 0},
+                             {DEVICE_GPU, 1, {90, 100, 80 * GI}, 0}};
     struct pod pod = {.id = {STR("ns"), STR("v"), STR("v")},
                       .node_name = STR("big"),
                       .containers = &two,
@@ -443,7 +445,7 @@ static void test_a_card_given_twice_is_found_and_closed(void **state)
     (void)state;
     struct container asks = container(RESOURCE_GPU_CORE, 60);
     asks.requests.amount[RESOURCE_GPU_MEMORY_RATIO] = 75;
-    struct share share = {DEVICE_GPU, 0, {60, 75, 12 * GI}};
+    struct share share = {DEVICE_GPU, 0, {60, 75, 12 * GI}, 0};
     struct pod pod = {.id = {STR("ns"), STR("first"), STR("first")},
                       .node_name = STR("small"),
                       .containers = &asks,

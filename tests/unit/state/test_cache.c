@@ -55,7 +55,8 @@ static void add_devices(const char *name, uint32_t count)
     struct device devices[8];
     struct error err = {0};
     for (uint32_t i = 0; i < count; i++)
-        devices[i] = (struct device){DEVICE_GPU, (int32_t)i, true, {100, 100, 16 * GI}, STR("GPU")};
+        devices[i] = (struct device){DEVICE_GPU, (int32_t)i, true, {100, 100, 16 * GI},
+                                     STR("GPU"), STR(""),    0};
     struct inventory inventory = {devices, count};
     assert_int_equal(cache_devices_set(cache, str_from(name), &inventory, &err), 0);
 }
@@ -170,7 +171,7 @@ static void test_bound_elsewhere_than_booked(void **state)
     add_node("m", 1);
     add_pod("p", &half);
     assert_int_equal(book("p", "n", &placement), BOOK_OK);
-    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     struct pod_event_result result = see(bound("p", "m", &share, 1), &half);
     assert_true(result.moved);
     assert_int_equal(used("n", 0), 0);
@@ -200,7 +201,7 @@ static void test_unknown_pods_close_their_node(void **state)
     assert_int_equal(scan("new", "n", &half), REASON_FITS);
     cache_set_unknown_pods(cache, UNKNOWN_PODS_CLOSE);
     /* An annotation that appears later is an edit, not truth. */
-    struct share share = {DEVICE_GPU, 1, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 1, {50, 50, 8 * GI}, 0};
     result = see(bound("old", "n", &share, 1), &half);
     assert_true(result.drifted);
     result = see(bound("old", "n", &share, 1), &half);
@@ -225,8 +226,8 @@ static void test_a_device_plugin_bars_gpu_requests(void **state)
     enum reason reason;
     nic.of[DEVICE_RDMA] = (struct device_request){
         .count = 1, .each = {.percent = 50}, .named = DIM_BIT(DIM_PERCENT)};
-    struct device devices[] = {{DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU")},
-                               {DEVICE_RDMA, 0, true, {.percent = 100}, STR("NIC")}};
+    struct device devices[] = {{DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU"), STR(""), 0},
+                               {DEVICE_RDMA, 0, true, {.percent = 100}, STR("NIC"), STR(""), 0}};
     struct error err = {0};
     assert_int_equal(cache_devices_set(cache, STR("n"), &(struct inventory){devices, 2}, &err), 0);
     struct node_facts facts = {STR("n"), .device_plugin = true};
@@ -285,7 +286,7 @@ static void test_device_plugins_may_be_allowed(void **state)
 static void test_invalid_request_says_nothing(void **state)
 {
     (void)state;
-    struct share share = {DEVICE_GPU, 0, {30, 0, 0}};
+    struct share share = {DEVICE_GPU, 0, {30, 0, 0}, 0};
     add_node("n", 1);
     struct pod_event_result result = see(bound("old", "n", &share, 1), NULL);
     assert_int_equal(result.trust, CHARGE_INCONSISTENT);
@@ -299,7 +300,7 @@ static void test_cards_vanish_and_return_under_pods(void **state)
 {
     (void)state;
     struct pod_request half = gpus(1, 50);
-    struct share share = {DEVICE_GPU, 1, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 1, {50, 50, 8 * GI}, 0};
     add_node("n", 2);
     see(bound("p", "n", &share, 1), &half);
     add_devices("n", 1);
@@ -333,7 +334,7 @@ static void test_what_if_gives_victims_back_once(void **state)
 {
     (void)state;
     struct pod_request half = gpus(1, 50), whole = gpus(1, 100);
-    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     add_node("n", 1);
     add_node("m", 1);
     see(bound("v1", "n", &share, 1), &half);
@@ -363,8 +364,8 @@ static void test_inventory_out_of_bounds_is_refused(void **state)
 {
     (void)state;
     struct error err = {0};
-    struct device twice[] = {{DEVICE_GPU, 0, true, {100, 100, GI}, STR("")},
-                             {DEVICE_GPU, 0, true, {100, 100, GI}, STR("")}};
+    struct device twice[] = {{DEVICE_GPU, 0, true, {100, 100, GI}, STR(""), STR(""), 0},
+                             {DEVICE_GPU, 0, true, {100, 100, GI}, STR(""), STR(""), 0}};
     struct inventory inventory = {twice, 2};
     add_node("n", 2);
     assert_int_equal(cache_devices_set(cache, STR("n"), &inventory, &err), -22);
@@ -403,7 +404,7 @@ static void test_what_a_list_does_not_name_is_gone(void **state)
 {
     (void)state;
     struct pod_request half = gpus(1, 50);
-    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     struct placement placement;
     add_node("n", 1);
     add_node("m", 1);
@@ -436,7 +437,7 @@ static void test_a_read_does_not_outlive_a_list(void **state)
 {
     (void)state;
     struct pod_request half = gpus(1, 50);
-    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     struct pod pod = bound("p", "n", &share, 1);
     struct pod_event_result result;
     struct placement placement;
@@ -456,7 +457,7 @@ static void test_an_event_older_than_a_read(void **state)
 {
     (void)state;
     struct pod_request half = gpus(1, 50);
-    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     struct pod pod = bound("p", "n", &share, 1);
     struct pod_event_result result;
     struct placement placement;
@@ -478,7 +479,7 @@ static void test_what_a_list_names_and_nobody_can_read_stays(void **state)
 {
     (void)state;
     struct pod_request half = gpus(1, 50);
-    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     add_node("n", 1);
     add_node("m", 1);
     see(bound("p", "n", &share, 1), &half);
@@ -499,9 +500,9 @@ static void test_what_a_list_names_and_nobody_can_read_stays(void **state)
 static void play(long *ret_failures)
 {
     struct pod_request half = gpus(1, 50);
-    struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU-1")};
+    struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU-1"), STR(""), 0};
     struct inventory inventory = {&device, 1};
-    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}};
+    struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     struct pod pending = {.id = {STR("ns"), STR("p"), STR("p")}};
     struct pod placed = bound("q", "far", &share, 1);
     placed.id = (struct pod_id){STR("ns"), STR("q"), STR("q")};

@@ -24,7 +24,8 @@ static void add_node(const char *name, uint32_t cards)
     struct device devices[8];
     struct error err = {0};
     for (uint32_t i = 0; i < cards; i++)
-        devices[i] = (struct device){DEVICE_GPU, (int32_t)i, true, {100, 100, 16 * GI}, STR("")};
+        devices[i] =
+            (struct device){DEVICE_GPU, (int32_t)i, true, {100, 100, 16 * GI}, STR(""), STR(""), 0};
     struct inventory inventory = {devices, cards};
     assert_int_equal(cache_node_set(cache, &(struct node_facts){.name = str_from(name)}), 0);
     assert_int_equal(cache_devices_set(cache, str_from(name), &inventory, &err), 0);
@@ -167,7 +168,7 @@ static void test_events_end_it(void **state)
     (void)state;
     static const struct pod_policy no_policy;
     struct pod_event_result result;
-    struct share share = {DEVICE_GPU, 0, {100, 100, 16 * GI}};
+    struct share share = {DEVICE_GPU, 0, {100, 100, 16 * GI}, 0};
     add_pod("a", &whole);
     assert_int_equal(hold("a", "n", SECOND), PASSED_HELD);
     add_pod("a", &whole); /* another change of the pending pod: nothing ends */
