@@ -3,6 +3,7 @@
 
     figures.py burst --nodes 100 1000 --pods 300     pods created at once, with and without us
     figures.py scale --nodes 1000 --pods 5000        memory, time from start to ready, filter calls
+    figures.py failover --runs 3                     until a successor may bind, with default times
 
 etcd, kube-apiserver, kube-scheduler, the daemon and what makes the pods share this machine. Each
 figure is the median of --runs runs with the extremes in brackets; the load is that at its start."""
@@ -38,6 +39,7 @@ WRITERS = 8
 # kube-scheduler's own limit of 50 calls/s would be all that is seen of it.
 UNLIMITED = "clientConnection:\n  qps: 5000\n  burst: 10000\n"
 WRITES = ("create", "update", "patch", "delete")
+OPEN = '"Bindings may go out"'
 MIB = 1 << 20
 
 
@@ -182,7 +184,7 @@ def start_extender(plane, cluster, directory, name, flags=()):
 
 
 def wait_open(extender):
-    wait_until(lambda: '"Bindings may go out"' in extender.log(), "bindings may go out")
+    wait_until(lambda: OPEN in extender.log(), "bindings may go out")
 
 
 class Setting:
@@ -342,6 +344,52 @@ def extender_counts(extender):
     return extender.cache()["counts"]
 
 
+# ---- who leads ends ----
+
+def open_again(extender, seen):
+    """When it may bind, for the time after `seen` times that it did before."""
+    def opened():
+        extender.check_alive()
+        return extender.log().count(OPEN) > seen
+    wait_until(opened, "bindings may go out again", 120)
+    return time.monotonic()
+
+
+def measure_failover(plane, directory, arguments):
+    """The Lease's times are the defaults."""
+    cluster = set_up(plane, "failover")
+    fill(cluster, arguments.nodes[0])
+    pair = [start_extender(plane, cluster, directory, f"replica-{number}") for number in range(2)]
+    pair[0].start()
+    wait_open(pair[0])
+    pair[1].start()
+    columns = {"killed, another stands by": [], "stopped cleanly, another stands by": []}
+    for _ in range(arguments.runs):
+        for how, took in columns.items():
+            leader, other = pair
+            seen = other.log().count(OPEN)
+            begun = time.monotonic()
+            leader.crash() if how.startswith("killed") else leader.end()
+            took.append(open_again(other, seen) - begun)
+            say(f"  {how}: {took[-1]:.1f} s")
+            leader.start()
+            pair.reverse()
+    alone = columns["killed and started again, alone"] = []
+    plane.end(pair[1])
+    for _ in range(arguments.runs):
+        seen = pair[0].log().count(OPEN)
+        begun = time.monotonic()
+        pair[0].crash()
+        pair[0].start()
+        alone.append(open_again(pair[0], seen) - begun)
+        say(f"  killed and started again: {alone[-1]:.1f} s")
+    plane.end(pair[0])
+    cluster.tear_down()
+    print(f"With the default times of the Lease, {arguments.runs} runs each:\n")
+    print_table(["the leader is", "until the first binding may go out, s"],
+                [[how, spread(took, "{:.1f}")] for how, took in columns.items()])
+
+
 # ---- the whole ----
 
 def set_up(plane, name):
@@ -355,28 +403,32 @@ def processor():
     return f"{os.cpu_count()} x {found[1] if found else 'processor'}"
 
 
+# What is measured, with nodes and pods.
+PARTS = {"burst": (measure_burst, [100, 1000], 300), "scale": (measure_scale, [1000], 5000),
+         "failover": (measure_failover, [10], 0)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["burst", "scale", "all"])
+    parser.add_argument("what", choices=[*PARTS, "all"])
     parser.add_argument("--nodes", type=int, nargs="+")
     parser.add_argument("--pods", type=int)
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
     print(f"{datetime.date.today()}, {processor()}, Kubernetes {K8S_VERSION}:"
           f" figures.py {' '.join(sys.argv[1:])}\n")
-    defaults = {"burst": ([100, 1000], 300), "scale": ([1000], 5000)}
-    chosen = [arguments.what] if arguments.what != "all" else list(defaults)
+    chosen = [arguments.what] if arguments.what != "all" else list(PARTS)
     with tempfile.TemporaryDirectory(prefix="figures") as name:
         directory = pathlib.Path(name)
         plane = ControlPlane(directory / "stage")
         try:
             plane.start()
             for what in chosen:
-                nodes, pods = defaults[what]
+                measure, nodes, pods = PARTS[what]
                 own = argparse.Namespace(nodes=arguments.nodes or nodes,
                                          pods=arguments.pods or pods, runs=arguments.runs)
-                {"burst": measure_burst, "scale": measure_scale}[what](plane, directory, own)
+                measure(plane, directory, own)
         finally:
             plane.stop()
 
