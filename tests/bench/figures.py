@@ -3,6 +3,7 @@
 
     figures.py burst --nodes 100 1000 --pods 300     pods created at once, with and without us
     figures.py scale --nodes 1000 --pods 5000        memory, time from start to ready, filter calls
+    figures.py placement --pods 3000                 do the pods of a burst see each other, what it costs
     figures.py failover --runs 3                     until a successor may bind, with default times
 
 etcd, kube-apiserver, kube-scheduler, the daemon and what makes the pods share this machine. Each
@@ -30,6 +31,7 @@ from stage.checker import check
 from stage.cluster import Cluster
 from stage.extender import Extender
 from stage.parts import K8S_VERSION
+from stage.placement import places, wish
 from stage.plane import ControlPlane
 from stage.process import wait_until
 
@@ -176,9 +178,9 @@ def extended_config(plane, url):
     return text.replace("clientConnection:\n", UNLIMITED)
 
 
-def start_extender(plane, cluster, directory, name, flags=()):
+def start_extender(plane, cluster, directory, name, config=""):
     kubeconfig = plane.certificate_kubeconfig("deviceshare", "system:masters", cluster.namespace)
-    extender = Extender(directory, flags=["--kubeconfig", kubeconfig, *flags], name=name)
+    extender = Extender(directory, config=config, flags=["--kubeconfig", kubeconfig], name=name)
     plane.processes.append(extender)
     return extender
 
@@ -344,6 +346,76 @@ def extender_counts(extender):
     return extender.cache()["counts"]
 
 
+# ---- do the pods of a burst see each other? ----
+
+PLACED_NODES, PLACED_CARDS = 100, 8
+# What filter does so that they do: docs/policies.md.
+CARE = {"none": "inFlightWait: 0\n  tentative: false", "waiting": "tentative: false",
+        "waiting, tentative (default)": "tentative: true",
+        "the same, 100ms": "inFlightWait: 100ms"}
+
+
+def ideal(node_policy, pods):
+    """The counts on all cards of each node that has some, when each decision knew all before it."""
+    if node_policy == "spread":
+        cards = [pods // (PLACED_NODES * PLACED_CARDS) +
+                 (number < pods % (PLACED_NODES * PLACED_CARDS) // PLACED_NODES)
+                 for number in range(PLACED_CARDS)]
+        return [cards] * PLACED_NODES
+    full, rest = divmod(pods, 4 * PLACED_CARDS)
+    part = [4] * (rest // 4) + ([rest % 4] if rest % 4 else [])
+    return [[4] * PLACED_CARDS] * full + ([part] if part else [])
+
+
+def misplaced(found, wanted):
+    """How many pods would have to move: pods above what the fullest, next fullest... may have."""
+    found = sorted((sum(cards) for cards in found), reverse=True)
+    wanted = sorted((sum(cards) for cards in wanted), reverse=True)
+    wanted += [0] * (len(found) - len(wanted))
+    return sum(max(0, have - want) for have, want in zip(found, wanted))
+
+
+def placement_run(plane, cluster, directory, policy, care, pods):
+    load = os.getloadavg()[0]
+    name = f"placement-{policy}-{list(CARE).index(care)}"
+    extender = start_extender(plane, cluster, directory, name,
+                              config=f"policy:\n  {CARE[care]}\n").start()
+    wait_open(extender)
+    asks = plane.scheduler(extended_config(plane, extender.url), name + "-scheduler")
+    manifests = [wish(objects.pod(f"pod-{number}", objects.percent(10 if policy == "spread" else 25),
+                                  schedulerName="deviceshare"), policy, policy)
+                 for number in range(pods)]
+    begun = time.monotonic()
+    in_parallel(cluster.create, manifests)
+    wait_until(lambda: extender_counts(extender)["bound"] == pods, f"{pods} pods are bound", 900, 0.2)
+    took = time.monotonic() - begun
+    check(cluster.api, pods=pods)
+    found, wanted = list(places(cluster.api).values()), ideal(policy, pods)
+    refused = extender.sample("scheduler_deviceshare_allocations_total", result="refused")
+    waits = [extender.sample("deviceshare_filter_waits_total", result=result)
+             for result in ("arrived", "timeout", "unknown")]
+    for part in (asks, extender):
+        plane.end(part)
+    empty(cluster)
+    exact = sorted(found, reverse=True) == sorted(wanted, reverse=True)
+    say(f"  {policy}, {care}: exact {exact}, {refused:.0f} refused, {pods / took:.0f} pods/s")
+    return [policy, care, "yes" if exact else "no", misplaced(found, wanted),
+            f"{1000 * refused / pods:.2f}", f"{pods / took:.0f}",
+            " / ".join(f"{wait:.0f}" for wait in waits), f"{load:.1f}"]
+
+
+def measure_placement(plane, directory, arguments):
+    cluster = set_up(plane, "placement")
+    in_parallel(lambda number: cluster.create_gpu_node(f"n{number}", objects.gpus(PLACED_CARDS), True),
+                range(PLACED_NODES))
+    rows = [placement_run(plane, cluster, directory, policy, care, arguments.pods)
+            for policy in ("spread", "binpack") for care in CARE]
+    cluster.tear_down()
+    print(f"{arguments.pods} pods at once on {PLACED_NODES} nodes of {PLACED_CARDS} cards, required:\n")
+    print_table(["policy", "care", "exact", "pods on a wrong node", "binds refused of 1,000 pods",
+                 "pods/s", "waits: arrived / timed out / pod unknown", "load"], rows)
+
+
 # ---- who leads ends ----
 
 def open_again(extender, seen):
@@ -405,6 +477,7 @@ def processor():
 
 # What is measured, with nodes and pods.
 PARTS = {"burst": (measure_burst, [100, 1000], 300), "scale": (measure_scale, [1000], 5000),
+         "placement": (measure_placement, [PLACED_NODES], 3000),
          "failover": (measure_failover, [10], 0)}
 
 

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where pods go on real parts: the four modes of two axes, as config/examples/modes ships them, and
 bursts in which each decision must see the one before it."""
-import collections
 import json
-import re
 
 import pytest
 
 from stage import parts, scheduler
-from stage.checker import check, judge
+from stage.checker import check
 from stage.objects import gpus, percent, pod
+from stage.placement import places, wish
 
 MODES = parts.ROOT / "config" / "examples" / "modes"
 RUNS = 5
@@ -42,23 +41,6 @@ def replicas(cluster, path):
             for number in range(deployment["spec"]["replicas"])]
 
 
-def places(api):
-    """{node: [pods on each card that has some]}, the fullest card first, from what the API server
-    holds."""
-    tenants = collections.defaultdict(list)
-    for card, pods in judge(api).tenants.items():
-        tenants[card.node].append(len(pods))
-    return {node: sorted(counts, reverse=True) for node, counts in tenants.items()}
-
-
-def metric(daemon, name, **labels):
-    """The value of one sample; 0 when it is not shown."""
-    inside = ",".join(f'{key}="{value}"' for key, value in labels.items())
-    sample = f"{name}{{{inside}}}" if labels else name
-    found = re.search(rf"^{re.escape(sample)} ([0-9.e+-]+)$", daemon.get("/metrics"), re.M)
-    return float(found.group(1)) if found else 0
-
-
 EXPECTED = {
     "a": [{"t4": [2, 2]}, {"a10g": [3, 1]}],
     "b": [{"t4": [2], "a10g": [2]}],
@@ -77,14 +59,6 @@ def test_the_four_modes(cluster, start, mode):
         check(cluster.api, pods=len(created))
         assert places(cluster.api) in EXPECTED[mode]
         delete_all(cluster)
-
-
-def wish(item, node, device):
-    """The pod with a policy for each axis, required."""
-    item["metadata"]["annotations"] = {"deviceshare.io/node-policy": node,
-                                       "deviceshare.io/device-policy": device,
-                                       "deviceshare.io/node-policy-strength": "require"}
-    return item
 
 
 def warm_up(cluster, request):
@@ -111,12 +85,12 @@ def burst(cluster, start, node, device, request, count=300, nodes=10, cards=8):
                          for number in range(count)])
     cluster.wait_all_bound(count)
     check(cluster.api, pods=count)
-    refused = metric(daemon, "scheduler_deviceshare_allocations_total", result="refused")
+    refused = daemon.sample("scheduler_deviceshare_allocations_total", result="refused")
     for name, labels in (("deviceshare_filter_waits_total", {"result": "arrived"}),
                          ("deviceshare_filter_waits_total", {"result": "timeout"}),
                          ("deviceshare_tentative_bookings_total", {}),
                          ("deviceshare_tentative_bookings_expired_total", {})):
-        print(name, labels, metric(daemon, name, **labels))
+        print(name, labels, daemon.sample(name, **labels))
     return places(cluster.api), refused / count
 
 

@@ -106,6 +106,32 @@ tmp= # what is half made
 trap '[ -z "$tmp" ] || rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM HUP
 
+# Sets `module`, its `parts` and how they are linked, for etcd-X or a Kubernetes version.
+describe() {
+    case $1 in
+    etcd-*) module=$1 parts=(etcd) ldflags= ;;
+    *)
+        module=k8s-$1 parts=("${k8s_parts[@]}")
+        # Without these the parts call themselves v0.0.0 and fail each other's version checks.
+        local v=k8s.io/component-base/version major minor
+        IFS=. read -r major minor _ <<<"$1"
+        ldflags="-X $v.gitVersion=v$1 -X $v.gitMajor=$major -X $v.gitMinor=$minor"
+        ldflags+=" -X $v.gitTreeState=clean"
+        ;;
+    esac
+    [ -e "$module/go.mod" ] || die "no version $1; there are:$(printf " %s" k8s-* | sed "s/k8s-//g")"
+}
+
+[ $# -gt 0 ] || set -- "$default_version"
+set -- "etcd-$etcd_version" "$@"
+lacking=()
+for version; do
+    describe "$version"
+    ready "$module" "${parts[@]}" || lacking+=("$version")
+done
+# Who needs nothing does not wait for somebody who builds another version.
+[ ${#lacking[@]} -gt 0 ] || exit 0
+
 mkdir -p "$cache"
 # A second build at the same time waits for the first and then finds its work done.
 exec 9>"$cache/.lock"
@@ -115,24 +141,10 @@ if ! flock -n 9; then
 fi
 
 go=
-[ $# -gt 0 ] || set -- "$default_version"
-for version in "etcd-$etcd_version" "$@"; do
-    case $version in
-    etcd-*) module=$version parts=(etcd) ldflags= ;;
-    *)
-        module=k8s-$version parts=("${k8s_parts[@]}")
-        # Without these the parts call themselves v0.0.0 and fail each other's version checks.
-        v=k8s.io/component-base/version
-        IFS=. read -r major minor _ <<<"$version"
-        ldflags="-X $v.gitVersion=v$version -X $v.gitMajor=$major -X $v.gitMinor=$minor"
-        ldflags+=" -X $v.gitTreeState=clean"
-        ;;
-    esac
-    [ -e "$module/go.mod" ] ||
-        die "no version $version; there are:$(printf " %s" k8s-* | sed "s/k8s-//g")"
+for version in "${lacking[@]}"; do
+    describe "$version"
     ! ready "$module" "${parts[@]}" || continue
-    need=$(sed -n 's/^go //p' "$module/go.mod")
-    find_go "$need"
+    find_go "$(sed -n 's/^go //p' "$module/go.mod")"
     mapfile -t packages < <(tools "$module")
     compile "$module" "$ldflags" "${packages[@]}"
     ready "$module" "${parts[@]}" || die "$module/go.mod does not name all of: ${parts[*]}"

@@ -115,6 +115,14 @@ class Extender(Process):
         lines = [line.rsplit(" ", 1) for line in self.get("/metrics").splitlines()]
         return sum(float(value) for series, value in lines if series.split("{")[0] == name)
 
+    def sample(self, name, **labels):
+        """One sample by its labels, in the order in which they are shown; 0 when it is not shown."""
+        inside = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        series = f"{name}{{{inside}}}" if labels else name
+        values = [line.rsplit(" ", 1)[1] for line in self.get("/metrics").splitlines()
+                  if line.rsplit(" ", 1)[0] == series]
+        return float(values[0]) if values else 0
+
     def cache(self):
         return json.loads(self.get("/debug/cache"))
 
