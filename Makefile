@@ -16,7 +16,7 @@ endif
 DEBIAN_PACKAGES := gcc libc6-dev binutils pkgconf libmicrohttpd-dev libgnutls28-dev libjson-c-dev \
 	libcurl4-openssl-dev|libcurl4-gnutls-dev libyaml-dev libcmocka-dev \
 	ca-certificates curl openssl procps python3 python3-pytest python3-yaml \
-	$(if $(findstring clang,$(CC)),clang libclang-rt-14-dev llvm)
+	$(if $(findstring clang,$(CC)),clang libclang-rt-14-dev llvm) $(if $(VALGRIND),valgrind)
 
 include tests/checks/layers.mk
 
@@ -193,7 +193,7 @@ FORCE:
 -include $(objects:.o=.d)
 
 # ---- targets for people -------------------------------------------------------------------------
-.PHONY: FORCE all run tests test check conformance model fuzz fuzz-run \
+.PHONY: FORCE all run tests test check conformance model analyze fuzz fuzz-run \
 	test-check test-unit test-property test-conformance \
 	test-corpus test-integration test-bare test-image e2e e2e-all e2e-parts figures bench \
 	install uninstall clean help deps
@@ -205,7 +205,7 @@ run: all ## build, then run the scheduler extender with its demo cluster
 
 conformance: $(CONFORMANCE) | deps ## build the conformance runner
 
-suite = @B='$(B)' PYTHON='$(PYTHON)' TEST='$(TEST)' SAN='$(SAN)' \
+suite = @B='$(B)' PYTHON='$(PYTHON)' TEST='$(TEST)' SAN='$(SAN)' VALGRIND='$(VALGRIND)' \
 	HEADER_CC='$(compile) $(warn_src) -Werror $(call pkg,--cflags,$(call pkgs,cmd))' \
 	tests/checks/suite.sh
 
@@ -227,6 +227,11 @@ test-check test-unit test-property test-conformance test-corpus test-integration
 model: ## check the model of the protocol with SPIN, whole and without each safeguard (V=1 tells why)
 	@.ci/deps spin gcc libc6-dev
 	@V='$(V)' tests/model/check.sh '$(CURDIR)/build/model'
+
+# -O1: with more, the analyzer looks at what was inlined again and again.
+analyze: | deps ## let gcc and cppcheck look for faults in src/
+	@.ci/deps cppcheck
+	@ANALYZE_CC='gcc -std=gnu11 -pthread -O1 -Iinclude $(call pkg,--cflags,$(call pkgs,cmd))' tests/checks/analyze.sh
 
 # libFuzzer needs every object told of coverage; such a build is one of its own.
 fuzz: | deps ## let each fuzz target make up input (SECONDS=n each, or RUNS=n; TEST=pattern)
@@ -293,4 +298,4 @@ clean: ## remove build/
 help: ## show this text
 	@awk -F ':.*## ' '/^[a-z].*## /{ \
 		printf((length($$1) > 12 ? "  make %s\n%20s%s\n" : "  make %-12s %s%s\n"), $$1, "", $$2) }' Makefile
-	@echo 'Variables: V=1  WERROR=1  CC=clang  SAN=address,undefined|thread  TEST=pattern  PREFIX=  DESTDIR='
+	@echo 'Variables: V=1  WERROR=1  CC=clang  SAN=address,undefined|thread  VALGRIND=1  TEST=pattern  PREFIX=  DESTDIR='

@@ -254,8 +254,9 @@ static struct str format_cards(struct demo *demo, const struct pod *pod)
             strbuf_printf(&text, "%s%s %d", i > 0 ? " " : "", device_kind_name(share->kind),
                           share->minor);
     }
-    struct str cards =
-        text.failed ? (struct str){0} : arena_str(&demo->mem, (struct str){text.data, text.len});
+    struct str cards = {0};
+    if (!text.failed)
+        cards = arena_str(&demo->mem, (struct str){text.data, text.len});
     strbuf_done(&text);
     return cards;
 }

@@ -57,11 +57,13 @@ static uint32_t depth_of(struct str section)
 static void print_section(struct str section, struct str open, struct strbuf *out)
 {
     struct str outer = section_of(section);
+
+    if (section.len == 0)
+        return;
     bool is_open = str_eq(section, open) ||
                    (open.len > section.len && open.data[section.len] == '.' &&
                     memcmp(open.data, section.data, section.len) == 0);
-
-    if (section.len == 0 || is_open)
+    if (is_open)
         return;
     print_section(outer, open, out);
     print_comment(config_section_find(section)->help, depth_of(outer), out);
@@ -87,7 +89,7 @@ static void print_key(const struct config_key *key, const struct config *config,
 
 void config_print(const struct config *config, struct strbuf *out)
 {
-    struct str open = {NULL, 0};
+    struct str open = STR("");
 
     print_comment(
         "Configuration of deviceshare-extender: every key, what it means and what may stand "

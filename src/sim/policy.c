@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/policy.h"
 
+#include <assert.h>
+
 #include "core/pack_published.h"
 
 /* The node by whose size the published policies measure. */
@@ -63,6 +65,7 @@ static int32_t packing_cards(const struct pack_node *node, const struct pack_pod
             if (!taken[card] && node->free_milli[card] >= pod->milli &&
                 (best == UINT32_MAX || node->free_milli[card] < node->free_milli[best]))
                 best = card;
+        assert(best != UINT32_MAX); /* the pod fits */
         taken[best] = true;
         untouched += node->free_milli[best] == PACK_CARD_MILLI;
         *ret_percent += (uint32_t)node->free_milli[best] / 10;

@@ -229,6 +229,7 @@ static void fill_rows(struct node *node, const struct inventory *inventory, cons
 {
     if (inventory->count == 0)
         return;
+    assert(order != NULL);
     struct card_columns *columns = card_range_columns(node->range);
     char *text = node->texts;
     for (uint32_t i = 0; i < inventory->count; i++) {

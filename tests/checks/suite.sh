@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # suite.sh PART...: run these parts of the tests (check unit property conformance corpus integration),
 # print a line for each and the sum in the last one.  Started by `make test` from the top of the
-# tree, with B, PYTHON, TEST, SAN and HEADER_CC in the environment.  Logs are left in $B/log.
+# tree, with B, PYTHON, TEST, SAN, VALGRIND and HEADER_CC in the environment.  Logs are left in $B/log.
 set -u
 : "${B:?run this by make test}" "${PYTHON:?}"
 export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
@@ -25,6 +25,14 @@ if [ -n "${SAN:-}" ]; then
     [ ! -e tests/checks/tsan.supp ] || TSAN_OPTIONS+=":suppressions=$PWD/tests/checks/tsan.supp"
 fi
 
+# The cmocka programs under memcheck: an invalid access, a value that was never set, or a leak fails the program.
+under=() slower=1
+if [ -n "${VALGRIND:-}" ]; then
+    under=(valgrind --quiet --fair-sched=try --error-exitcode=86 --leak-check=full --errors-for-leak-kinds=definite,indirect
+        --child-silent-after-fork=yes)
+    slower=30
+fi
+
 total_passed=0 total_failed=0
 
 # count_tap LOG: print passed, failed and skipped of what a cmocka program wrote as TAP.  A test that was announced and has no result
@@ -45,7 +53,7 @@ run_cmocka() {
         log=$logs/${program#"$B"/tests/}.log
         mkdir -p "${log%/*}"
         { # the shell's own word on a crash is not wanted, the status is
-            CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 5 "$seconds" "$program" >"$log" 2>&1
+            CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 5 $((seconds * slower)) "${under[@]}" "$program" >"$log" 2>&1
             status=$?
         } 2>/dev/null
         read -r p f s < <(count_tap "$log")
