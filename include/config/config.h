@@ -64,8 +64,8 @@ struct config {
         int64_t port;                  /* health.port, 0 = together with the verbs */
     } health;
     struct {
-        char device[64]; /* policy.device: default|binpack|spread, "default" (R) */
-        char node[64];   /* policy.node: binpack|spread|none, "spread" (R) */
+        char device[64]; /* policy.device: default|binpack|spread|pack, "default" (R) */
+        char node[64];   /* policy.node: binpack|spread|pack|none, "spread" (R) */
         char node_strength[64]; /* policy.nodeStrength: prefer|require, "prefer" (R) */
         int64_t max_candidates;    /* policy.maxCandidates, 100; 0 = all (R) */
         int64_t in_flight_wait_ms; /* policy.inFlightWait, 5ms; 0 = none (R) */

@@ -58,6 +58,16 @@ enum reason allocate_verdict(const struct cards *cards, const struct pod_request
 enum reason allocate_choose(const struct cards *cards, const struct pod_request *request,
                             const struct device_policy *policy, struct plan *ret_plan);
 
+/* allocate_choose for a policy that looks at more than the cards; `site` (NULL: nothing more is known)
+ * is that of the same cards and request. */
+enum reason allocate_choose_at(const struct cards *cards, const struct pod_request *request,
+                               const struct device_policy *policy, const struct pack_site *site,
+                               struct plan *ret_plan);
+
+/* Whether the card in `row` can take one card's part of the request now. */
+bool allocate_card_fits(const struct cards *cards, uint32_t row,
+                        const struct device_request *request);
+
 /* Write for people what is short: per requested kind how many cards fit of how many are wanted
  * (for whole cards "1 of 2 whole cards is free"), and per card which dimension is short by how
  * much, or that it is unhealthy. Cut at `size` with "..."; returns the length. Empty text when

@@ -25,8 +25,12 @@
 #define PACK_SCARCE_MAX    64 /* multi-card specs that have a price */
 #define PACK_GROUPS_MAX    64 /* sets of models that pods ask for */
 
+#define PACK_CARDS_MAX     256 /* cards of one node */
+
 #define PACK_MODELS_ANY UINT64_MAX
-#define PACK_NO_CARD    (-1) /* the pod takes whole cards, or none */
+#define PACK_NO_CARD    (-1) /* the pod takes several cards, or none */
+#define PACK_UNFIT      (-1) /* of a card that cannot take the pod */
+#define PACK_PLENTY     (INT64_C(1) << 40) /* CPU or memory of a node that does not say it */
 
 /* What a node has left: a view, the owner keeps it unchanged meanwhile. */
 struct pack_node {
@@ -42,7 +46,7 @@ struct pack_pod {
     int64_t cpu_milli;
     int64_t memory_mib;
     int32_t cards;   /* 0: no GPU */
-    int32_t milli;   /* of each card; PACK_CARD_MILLI when cards > 1, 0 when cards is 0 */
+    int32_t milli;   /* of each card; 0 when cards is 0 */
     uint64_t models; /* allowed ones as bits */
     uint32_t list;   /* tells apart, and orders, lists that come down to the same bits; else 0 */
 };
@@ -122,6 +126,13 @@ struct pack_market {
     int64_t copies[PACK_SCARCE_MAX]; /* how many more of each multi-card spec fit */
 };
 
+/* One node's part of that. */
+struct pack_holding {
+    double value;
+    uint32_t model;
+    uint16_t copies[PACK_SCARCE_MAX]; /* of the first scarce_count specs */
+};
+
 /* What follows from it for one decision. */
 struct pack_prices {
     double model[PACK_MODELS_MAX];
@@ -130,7 +141,7 @@ struct pack_prices {
 
 /* One way to serve a pod on a node. */
 struct pack_option {
-    int32_t card;                   /* the shared card, or PACK_NO_CARD */
+    int32_t card;                   /* the one card, or PACK_NO_CARD */
     double gain;                    /* before prices and rank; higher is better */
     uint16_t lost[PACK_SCARCE_MAX]; /* copies that no longer fit, of the first scarce_count specs */
 };
@@ -161,10 +172,21 @@ static inline bool pack_seen_before(const struct pack_node *node, uint32_t card)
     return false;
 }
 
-/* The ways to serve pod, which fits, on node: first the best used card, then the best untouched
- * one; whole cards are taken from the lowest number up. Returns how many, 1 or 2. */
+/* The ways to serve pod, which fits, on node: a pod that shares one card has the best used one first,
+ * then the best untouched one. Other pods have one way: the cards with least left over, of equals the
+ * lowest numbers. `left` is what each card would have left, or PACK_UNFIT; NULL stands for what the
+ * cards' free milli come to, whole cards from untouched ones. Returns how many, 1 or 2. */
 unsigned pack_options(const struct pack_tables *tables, const struct pack_node *node,
-                      const struct pack_pod *pod, struct pack_option ret[PACK_OPTIONS_MAX]);
+                      const struct pack_pod *pod, const int32_t *left,
+                      struct pack_option ret[PACK_OPTIONS_MAX]);
+
+/* What node brings to the market. */
+void pack_hold(const struct pack_tables *tables, const struct pack_node *node,
+               struct pack_holding *ret);
+
+/* Bring it in (sign 1) or take it out (sign -1). */
+void pack_market_add(const struct pack_tables *tables, struct pack_market *market,
+                     const struct pack_holding *holding, int sign);
 
 /* Add node's (sign 1) or take out (sign -1) what it has left. */
 void pack_market_move(const struct pack_tables *tables, struct pack_market *market,

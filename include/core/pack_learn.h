@@ -21,6 +21,7 @@ struct pack_mix {
     /* Of a mix that is only a sample: as many pods, of the largest value seen, are taken to be
      * missing on each model. Counts only if some pods are bound to models at all. */
     double missing;
+    uint32_t guessed; /* the last so many demands are a guess, which knows nothing of models */
 };
 
 /* Corners that the curves of such tables may need: the owner of the tables gives them. */

@@ -46,6 +46,7 @@ struct pod {
     const struct container *containers; /* device requests, in pod order */
     uint32_t container_count;
     struct resources overhead;
+    struct host_amount host; /* CPU and memory that it asks for in all */
 
     struct card_selection selection; /* which GPUs its annotations want */
     struct gpu_room *room; /* for its request's detail (core/hami.h); NULL if it can have none */

@@ -23,6 +23,10 @@
  * with -ERANGE or -EINVAL and a sentence that quotes the text. */
 int quantity_parse(struct str text, int64_t *ret_value, struct error *err);
 
+/* The same in thousandths, as Kubernetes' MilliValue() has it: "0.5" and "500m" are 500. With a binary
+ * suffix it is rounded to a whole number first. */
+int quantity_parse_milli(struct str text, int64_t *ret_value, struct error *err);
+
 /* Write the canonical binary-suffix text of bytes (Kubernetes BinarySI: 8589934592 is "8Gi",
  * 1536 is "1536", because 1.5Ki is not whole) with a NUL. Returns the length. */
 size_t quantity_format_binary(int64_t value, char out[QUANTITY_TEXT_MAX]);

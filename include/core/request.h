@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "core/device.h"
+#include "core/host.h"
 
 /*
  * From what a pod's containers ask for to one unified form: for each device kind a number of cards
@@ -46,6 +47,7 @@ struct container {
     struct str name; /* borrowed */
     enum container_role role;
     struct resources requests;
+    struct host_amount host; /* CPU and memory */
 };
 
 /* One device kind of a pod request in unified form. */

@@ -41,4 +41,8 @@ void score_normalize(int64_t *scores, uint32_t count);
  * all when equal; half rounds up. In place. */
 void score_stretch(int64_t *scores, uint32_t count);
 
+/* From scores that lie close together to 0..10, so that the best stands out: 10 for it and its equals,
+ * 0 for what does not fit (0), the others 1..9 in proportion. In place. */
+void score_favour_best(int64_t *scores, uint32_t count);
+
 #endif

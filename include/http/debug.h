@@ -9,4 +9,8 @@
  * `self` is a struct http_app. */
 void debug_cache(void *self, const struct http_request *request, struct http_reply *reply);
 
+/* GET /debug/policy: what the policy pack goes by: the mix of requests as seen, the tables learned from it
+ * and the prices as of now. For the same peers. `self` is a struct http_app. */
+void debug_policy(void *self, const struct http_request *request, struct http_reply *reply);
+
 #endif

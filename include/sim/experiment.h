@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "sim/arrivals.h"
+#include "sim/learner.h"
 #include "sim/policy.h"
 
 /*
@@ -19,7 +20,7 @@ struct experiment {
     const struct sim_policy *policy;
     struct clock clock;     /* of the whole experiment */
     struct clock cpu_clock; /* of one decision: what this thread computed, not what it waited */
-    bool learn_seen;        /* tables from the pods seen so far, not from the whole list */
+    enum learn learn;
     bool no_cache;          /* score every node in every decision */
 };
 

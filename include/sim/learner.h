@@ -3,28 +3,42 @@
 #define SIM_LEARNER_H
 
 #include "base/arena.h"
+#include "base/str.h"
 #include "core/pack_learn.h"
+#include "core/pack_sample.h"
 #include "sim/trace.h"
 
-/* The owner of packing tables: from the whole list of pods, or from those seen so far. */
+/* What tables are learned from. */
+enum learn {
+    LEARN_LIST,    /* the whole list of pods */
+    LEARN_SEEN,    /* those that came so far, as the daemon does */
+    LEARN_PRIOR,   /* nothing: the shipped guess stays */
+    LEARN_NOTHING, /* not even that: empty tables */
+    LEARN_MAX
+};
+
+/* The owner of packing tables. */
 struct learner {
     struct pack_tables tables;
     const struct trace *trace;
-    struct pack_demand *mix; /* a spec's place is by its first appearance */
-    uint32_t *place;         /* of each spec in mix, from 1; 0 = not seen */
-    uint32_t count;
-    uint64_t seen, next; /* pods; when to learn again */
+    enum learn from;
+    struct pack_sample sample;
     struct pack_point *points;
+    struct pack_demand *demands;
     void *work;
 };
 
-/* Tables of an empty mix. Memory is arena's. 0 or -ENOMEM. */
-int learner_init(struct learner *learner, const struct trace *trace, struct arena *arena);
+/* "list", "seen", "prior", "nothing". */
+const char *learn_name(enum learn learn);
 
-/* Learn from the whole list of pods. */
-void learner_learn_list(struct learner *learner);
+/* The way to learn called `name`, or LEARN_MAX. */
+enum learn learn_find(struct str name);
 
-/* Count a pod; true when it was time to learn again and the tables are new. */
+/* Tables as they are before the first pod. Memory is arena's. 0 or -ENOMEM. */
+int learner_init(struct learner *learner, const struct trace *trace, enum learn from,
+                 struct arena *arena);
+
+/* Count a pod; true when the tables are new. */
 bool learner_see(struct learner *learner, uint32_t spec);
 
 #endif

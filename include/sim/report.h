@@ -12,7 +12,8 @@ struct report_head {
     uint64_t seed;
     uint32_t churn; /* arrivals; 0: inflation */
     double load;    /* of churn */
-    bool learn_seen, no_cache;
+    enum learn learn;
+    bool no_cache;
 };
 
 /* Append the result for people. */

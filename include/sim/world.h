@@ -14,8 +14,8 @@ struct world {
     const struct experiment *experiment;
     struct arena memory;
     struct cluster cluster;
-    struct learner list; /* learned from the whole list */
-    struct learner seen; /* learned from what arrived; used when the experiment says so */
+    struct learner list;  /* learned from the whole list: the measure of fragmentation */
+    struct learner known; /* what the policy knows */
     struct memo memo;
     struct decider decider;
     double *waste; /* F of each node */

@@ -11,6 +11,7 @@
 #include "core/charge.h"
 #include "core/extender.h"
 #include "core/node.h"
+#include "core/pack_site.h"
 #include "core/policy.h"
 #include "core/pod.h"
 #include "core/pod_policy.h"
@@ -154,6 +155,7 @@ struct ranking {
     const struct node_policy *policy;
     bool demote;    /* score -1 for the node that this pod's last answer named alone, if no bind came of it */
     int64_t now_ns; /* tentative bookings that end by then are gone */
+    struct host_amount host; /* what the pod asks for of CPU and memory, for policies that weigh it */
 
     int64_t *scores;      /* one a name: raw score of a node that fits, else 0 */
     bool ret_again;       /* filter was answered with nodes before, and no bind came of it */
@@ -168,7 +170,7 @@ void cache_rank(struct cache *cache, struct str uid, const struct pod_request *r
 
 /* Raw node scores of a policy: scores[i] for names[i]; 0 for nodes that are unknown or have no cards. */
 void cache_score(struct cache *cache, const struct pod_request *request,
-                 const struct node_policy *policy, const struct str *names, uint32_t count,
+                 const struct host_amount *host, const struct node_policy *policy, const struct str *names, uint32_t count,
                  int64_t *scores);
 
 /* Would the request fit on `node` once the bookings of these pods there are given back? Computed on a
@@ -179,6 +181,54 @@ enum reason cache_what_if(struct cache *cache, struct str node, const struct pod
 /* Per-card explanation of why `request` does not fit on `node` now, see allocate_explain. */
 size_t cache_explain(struct cache *cache, struct str node, const struct pod_request *request, char *out,
                      size_t size);
+
+/* ---- packing ---- */
+
+/*
+ * For policies that weigh what the cluster needs (core/pack_site.h). What they need is kept from the first call
+ * on; what pods without devices take of a node is known all the time.
+ */
+
+/* Make ready for a decision: learn tables if there are none yet, or if the mix of requests has drifted since
+ * they were learned. That is done without the lock, by one thread at a time, in some milliseconds; else this
+ * costs next to nothing. 0, or -ENOMEM: then packing goes by the tables it has, or scores as binpack does. */
+int cache_pack_prepare(struct cache *cache, int64_t now_ns);
+
+/* A card model, and what of it the cluster has left. */
+struct pack_model_view {
+    struct str name;
+    double free_value, price;
+};
+
+/* A request as it was seen, or a spec of several cards that has a price. */
+struct pack_spec_view {
+    struct pack_pod pod;
+    int64_t bytes; /* of each card's memory; 0: pod.milli says all */
+    double share;  /* of all seen */
+    int64_t copies; /* how many more fit; of priced specs only */
+    double price;   /* of such a copy */
+};
+
+/* What packing goes by. */
+struct pack_view {
+    bool on;
+    uint64_t pods, left_out; /* seen since the start; and not told apart, for lack of room */
+    double prior_pods;       /* that the shipped guess stands for now */
+    double drift;            /* since it was learned */
+    uint64_t learned_times, learned_pods;
+    int64_t learned_ns; /* on the clock of cache_pack_prepare */
+    int64_t card_bytes;
+    uint32_t cards;
+    double fade;
+    double value[PACK_CELLS + 1];
+    uint32_t mix_count, scarce_count, model_count;
+    const struct pack_spec_view *mix; /* the most frequent first */
+    const struct pack_spec_view *scarce;
+    const struct pack_model_view *models;
+};
+
+/* Copy it into `mem`: 0 or -ENOMEM. */
+int cache_pack_view(struct cache *cache, struct arena *mem, struct pack_view *ret);
 
 /* ---- between filter and bind ---- */
 
@@ -295,6 +345,10 @@ struct node_view {
     const struct card_view *cards;
     uint32_t pod_count;
     const struct node_pod_view *pods; /* ordered by namespace, name, uid */
+    struct host_amount allocatable;   /* CPU and memory; 0: not known */
+    struct host_amount used;          /* by all pods */
+    uint32_t other_pods;              /* without devices */
+    struct str gpu_model;
 };
 
 /* Number of node slots; iterate cache_node_at over 0..n-1. Slots are stable while a node is known. */

@@ -10,6 +10,8 @@
 #include "base/map.h"
 #include "state/cache.h"
 #include "state/card_store.h"
+#include "state/guests.h"
+#include "state/packing.h"
 
 /* What the files of the cache share; nobody else includes this. */
 
@@ -44,6 +46,7 @@ struct pod_record {
     struct pod_request request; /* its detail is the block below, or NULL */
     void *detail;
     struct pod_policy policy;
+    struct host_amount host; /* taken of its node while it has a place */
     uint32_t share_count;
     struct share *shares;  /* as taken from the annotation, or our plan; sorted, unique */
     struct share *charges; /* what is booked, beside each share; same block as shares */
@@ -60,6 +63,9 @@ struct node {
     struct pod_record *pods; /* that have their place here */
     uint32_t unknown_pods;   /* of them, with CHARGE_UNKNOWN */
     uint32_t scan_epoch;     /* last scan that named this node */
+    uint32_t guests;         /* pods without devices here, see state/guests.h */
+    uint32_t model;          /* of its cards, a number of packing_model() */
+    struct host_amount allocatable, used;
     uint32_t node_mark, devices_mark; /* last lists that named the Node and the Device object */
 };
 
@@ -82,6 +88,9 @@ struct cache {
     struct pod_record **pods;
     uint32_t *free_pods; /* as many as pod_capacity */
     uint32_t pod_slots, pod_capacity, free_pod_count;
+
+    struct guests guests;
+    struct packing packing;
 
     uint32_t scan_epoch;
     uint32_t marks[CACHE_PODS + 1]; /* of the list begun last, by kind */
@@ -112,6 +121,31 @@ void cache_pod_drop_locked(struct cache *cache, struct pod_record *pod);
 
 /* Free the slot if nothing is known of the node any more. */
 void cache_node_tidy_locked(struct cache *cache, uint32_t slot);
+
+/* What is left on a node has changed: packing looks at it again. */
+void cache_pack_stale_locked(struct cache *cache, uint32_t slot);
+
+/* Room for `capacity` nodes in what packing keeps; false when memory ends. */
+bool cache_pack_reserve_locked(struct cache *cache, uint32_t capacity);
+
+/* Begin a decision of a policy that packs; false when there is nothing to weigh by. */
+bool cache_pack_decide_locked(struct cache *cache, const struct pod_request *request,
+                              const struct host_amount *host, struct pack_decision *ret);
+
+/* Verify what packing keeps, for cache_check. */
+int cache_pack_check_locked(struct cache *cache, struct error *err);
+
+/* The node as that decision sees it, `self`'s part of CPU and memory (may be NULL) given back. */
+struct pack_site cache_pack_site_locked(const struct cache *cache, uint32_t slot,
+                                        const struct cards *cards,
+                                        const struct pack_decision *decision,
+                                        const struct pod_record *self);
+
+/* A pod without devices was seen: where it runs, and what it takes there. 0 or -ENOMEM. */
+int cache_guest_set_locked(struct cache *cache, const struct pod *pod);
+
+/* It is gone. */
+void cache_guest_drop_locked(struct cache *cache, struct guest *guest);
 
 /* A window on the node's cards. */
 struct cards cache_cards_locked(const struct cache *cache, const struct node *node);

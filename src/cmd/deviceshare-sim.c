@@ -52,8 +52,9 @@ static void usage(FILE *out)
         "      --churn ARRIVALS   pods come and go, so many; without it they come and stay until\n"
         "                         130 % of the GPUs are asked for\n"
         "      --load X           with --churn: offered GPU load, of the capacity (1)\n"
-        "      --learn list|seen  learn tables from the whole list of pods (list), or only from\n"
-        "                         those that came so far\n"
+        "      --learn FROM       learn tables from the whole list of pods (list), from those that\n"
+        "                         came so far (seen), keep the shipped guess (prior), or know\n"
+        "                         nothing\n"
         "      --no-cache         score every node in every decision\n"
         "      --json             print one JSON object\n"
         "  -h, --help             print this and exit\n"
@@ -92,12 +93,11 @@ static int take_load(const char *value, double *ret, struct error *err)
     return 0;
 }
 
-static int take_learn(const char *value, bool *ret, struct error *err)
+static int take_learn(const char *value, enum learn *ret, struct error *err)
 {
-    if (!str_is(str_from(value), "list") && !str_is(str_from(value), "seen"))
-        return bad_value("learn", value, "list or seen", err);
-    *ret = str_is(str_from(value), "seen");
-    return 0;
+    *ret = learn_find(str_from(value));
+    return *ret < LEARN_MAX ? 0
+                            : bad_value("learn", value, "list, seen, prior or nothing", err);
 }
 
 static int take_policy(const char *value, struct command *command, struct error *err)
@@ -136,7 +136,7 @@ static int take_option(int option, const char *value, struct command *command, s
     case OPTION_POLICY:
         return take_policy(value, command, err);
     case OPTION_LEARN:
-        return take_learn(value, &head->learn_seen, err);
+        return take_learn(value, &head->learn, err);
     case OPTION_NO_CACHE:
         head->no_cache = true;
         break;
@@ -209,7 +209,7 @@ static int run_on(const struct command *command, const struct trace *trace, stru
         .policy = command->policy,
         .clock = clock_system(),
         .cpu_clock = {.now_ns = thread_cpu_ns},
-        .learn_seen = head->learn_seen,
+        .learn = head->learn,
         .no_cache = head->no_cache,
     };
     struct sim_random random = {head->seed};

@@ -5,6 +5,7 @@
 
 #include "codec/amount.h"
 #include "codec/extender.h"
+#include "codec/host.h"
 #include "codec/pod.h"
 #include "codec/reader.h"
 #include "codec/reader_index.h"
@@ -197,12 +198,50 @@ static int decode_device_plugin(const struct reader_field *amounts, bool *ret, s
     return 0;
 }
 
+/* The labels that name a node's model of cards, the first that is there counts: Koordinator's, and that of
+ * NVIDIA's feature discovery. */
+static int decode_gpu_model(const struct reader_field *labels, struct arena *mem, struct str *ret,
+                            struct error *err)
+{
+    static const char *const names[] = {LABEL_GPU_MODEL, LABEL_GPU_PRODUCT};
+    struct str value;
+    int rc = reader_field_object(labels, NULL, 0, err);
+    if (rc < 0 || labels->value.data == NULL)
+        return rc;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (!reader_find(labels->value, names[i], &value))
+            continue;
+        if (reader_string(value, mem, ret, err) < 0) {
+            reader_at(err, "[\"%s\"]", names[i]);
+            return reader_at(err, "%s", labels->name);
+        }
+        if (ret->len > 0)
+            return 0;
+    }
+    return 0;
+}
+
+static int decode_node_metadata(const struct reader_field *metadata, struct arena *mem,
+                                struct node_facts *facts, struct error *err)
+{
+    enum { NAME, LABELS };
+    struct reader_field fields[] = {[NAME] = {.name = "name"}, [LABELS] = {.name = "labels"}};
+    int rc = reader_field_object(metadata, READER_FIELDS(fields), err);
+    if (rc < 0)
+        return rc;
+    rc = reader_field_string(&fields[NAME], mem, &facts->name, err);
+    if (rc == 0)
+        rc = decode_gpu_model(&fields[LABELS], mem, &facts->gpu_model, err);
+    if (rc < 0)
+        return reader_at(err, "%s", metadata->name);
+    return facts->name.len > 0 ? 0 : error_set(err, -EINVAL, "metadata.name: must not be empty");
+}
+
 int object_decode_node(struct str json, struct arena *mem, struct node_facts *ret, struct error *err)
 {
     enum { METADATA, STATUS };
     enum { CAPACITY, ALLOCATABLE };
     struct reader_field fields[] = {[METADATA] = {.name = "metadata"}, [STATUS] = {.name = "status"}};
-    struct reader_field name[] = {{.name = "name"}};
     struct reader_field amounts[] = {[CAPACITY] = {.name = "capacity"},
                                      [ALLOCATABLE] = {.name = "allocatable"}};
     struct error unwanted;
@@ -214,20 +253,20 @@ int object_decode_node(struct str json, struct arena *mem, struct node_facts *re
     struct node_facts facts = {0};
     int rc = open_fields(json, READER_FIELDS(fields), err);
     if (rc == 0)
-        rc = reader_field_object(&fields[METADATA], READER_FIELDS(name), err);
-    if (rc == 0 && reader_field_string(name, mem, &facts.name, err) < 0)
-        rc = reader_at(err, "%s", fields[METADATA].name);
-    if (rc == 0 && facts.name.len == 0)
-        rc = error_set(err, -EINVAL, "metadata.name: must not be empty");
+        rc = decode_node_metadata(&fields[METADATA], mem, &facts, err);
     if (rc == 0)
         rc = reader_field_object(&fields[STATUS], READER_FIELDS(amounts), err);
     for (int i = CAPACITY; rc == 0 && i <= ALLOCATABLE; i++) {
         if (decode_device_plugin(&amounts[i], &facts.device_plugin, err) < 0)
             rc = reader_at(err, "%s", fields[STATUS].name);
     }
-    if (rc == 0)
-        *ret = facts;
-    return rc;
+    if (rc < 0)
+        return rc;
+    facts.allocatable = host_amount_decode(&amounts[CAPACITY]);
+    host_amount_override(&amounts[ALLOCATABLE], &facts.allocatable);
+    host_bound(&facts.allocatable);
+    *ret = facts;
+    return 0;
 }
 
 /* ---- Device ---- */

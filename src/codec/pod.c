@@ -5,6 +5,7 @@
 
 #include "codec/annotation.h"
 #include "codec/hami.h"
+#include "codec/host.h"
 #include "codec/reader.h"
 
 /* The amounts of the device resources in one map of quantities. A current name wins over its old one. */
@@ -61,6 +62,7 @@ static int decode_container(struct str value, bool init, struct arena *mem, stru
     if (decode_resources(requests, &ret->requests, err) < 0)
         return reader_at(err, "%s", fields[RESOURCES].name);
 
+    ret->host = host_amount_decode(requests);
     if (init)
         ret->role = str_is(restart_policy, "Always") ? CONTAINER_SIDECAR : CONTAINER_INIT;
     return 0;
@@ -235,16 +237,33 @@ static int decode_metadata(const struct reader_field *metadata, struct arena *me
     return rc < 0 ? reader_at(err, "%s", metadata->name) : 0;
 }
 
+/* Amounts of the pod as a whole (Kubernetes 1.32) stand for those of its containers. */
+static int decode_host(const struct reader_field *resources, const struct reader_field *overhead,
+                       struct pod *pod, struct error *err)
+{
+    struct reader_field requests[] = {{.name = "requests"}};
+    int rc = reader_field_object(resources, READER_FIELDS(requests), err);
+    if (rc < 0)
+        return rc;
+    struct host_amount none = {0}, more = host_amount_decode(overhead);
+    pod->host = host_effective(pod->containers, pod->container_count, &none);
+    host_amount_override(requests, &pod->host);
+    host_add(&pod->host, &more, 1);
+    host_bound(&pod->host);
+    return 0;
+}
+
 static int decode_spec(const struct reader_field *spec, bool with_request, struct arena *mem,
                        struct pod *pod, struct error *err)
 {
-    enum { NODE_NAME, PRIORITY, INIT_CONTAINERS, CONTAINERS, OVERHEAD };
+    enum { NODE_NAME, PRIORITY, INIT_CONTAINERS, CONTAINERS, OVERHEAD, RESOURCES };
     struct reader_field fields[] = {
         [NODE_NAME] = {.name = "nodeName"},
         [PRIORITY] = {.name = "priority"},
         [INIT_CONTAINERS] = {.name = "initContainers"},
         [CONTAINERS] = {.name = "containers"},
         [OVERHEAD] = {.name = "overhead"},
+        [RESOURCES] = {.name = "resources"},
     };
     int64_t priority = 0;
     int rc = reader_field_object(spec, READER_FIELDS(fields), err);
@@ -257,6 +276,8 @@ static int decode_spec(const struct reader_field *spec, bool with_request, struc
         rc = decode_containers(&fields[INIT_CONTAINERS], &fields[CONTAINERS], mem, pod, err);
     if (rc == 0 && with_request)
         rc = decode_resources(&fields[OVERHEAD], &pod->overhead, err);
+    if (rc == 0 && with_request)
+        rc = decode_host(&fields[RESOURCES], &fields[OVERHEAD], pod, err);
     pod->priority = (int32_t)priority;
     return rc < 0 ? reader_at(err, "%s", spec->name) : 0;
 }

@@ -221,12 +221,14 @@ const struct config_key config_keys[] = {
     {.path = "policy.device", TEXT(policy.device), .standard = "default",
      .check = check_device_policy, .choices = device_policy_names, RELOADABLE,
      .help = "Which card of a node a pod gets: default = the lowest minor that fits, binpack = "
-             "the fullest that fits, spread = the emptiest. Koordinator's MostAllocated and "
+             "the fullest that fits, spread = the emptiest, pack = the one that leaves most room for "
+             "pods to come. Koordinator's MostAllocated and "
              "LeastAllocated are understood as binpack and spread."},
     {.path = "policy.node", TEXT(policy.node), .standard = "spread", .check = check_node_policy,
      .choices = node_policy_names, RELOADABLE,
      .help = "Which node is preferred, as scores of 0 to 10: binpack = the fullest, spread = the "
-             "emptiest, none = all alike. How much it weighs against kube-scheduler's own scores "
+             "emptiest, pack = the one on which most room is left for pods to come, none = all "
+             "alike. How much it weighs against kube-scheduler's own scores "
              "is the extender's weight in kube-scheduler's configuration."},
     {.path = "policy.nodeStrength", TEXT(policy.node_strength), .standard = "prefer",
      .check = check_node_strength, .choices = policy_strength_names, RELOADABLE,

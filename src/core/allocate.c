@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/pack_site.h"
+
 /* What one card must have free, bounded so that every product below stays in int64: a bounded
  * figure is still one more than any card can have. */
 struct need {
@@ -251,6 +253,14 @@ static void sort_rows(struct choice *choice)
     }
 }
 
+bool allocate_card_fits(const struct cards *cards, uint32_t row,
+                        const struct device_request *request)
+{
+    struct need need = need_of(request);
+    struct room room = room_now(cards->at, row);
+    return fits(&need, &room, need.bytes > 0);
+}
+
 uint32_t allocate_pick(const struct cards *cards, enum device_kind kind,
                        const struct device_request *request, const struct card_order *order,
                        uint32_t rows[CARDS_PER_POD_MAX])
@@ -269,6 +279,16 @@ uint32_t allocate_pick(const struct cards *cards, enum device_kind kind,
     return choice.count;
 }
 
+static void add_share(const struct cards *cards, enum device_kind kind,
+                      const struct device_request *request, uint32_t row, struct plan *plan)
+{
+    plan->shares[plan->count++] = (struct share){
+        .kind = kind,
+        .minor = cards->at->minor[row],
+        .amount = request_on_card(request, &cards->at->total[row]),
+    };
+}
+
 void allocate_choose_kinds(const struct cards *cards, const struct pod_request *request,
                            enum device_kind but, const struct device_policy *policy,
                            struct plan *plan)
@@ -282,11 +302,7 @@ void allocate_choose_kinds(const struct cards *cards, const struct pod_request *
         uint32_t count = allocate_pick(cards, kind, of, &order, rows);
         assert(count == of->count);
         for (uint32_t i = 0; i < count; i++)
-            plan->shares[plan->count++] = (struct share){
-                .kind = kind,
-                .minor = cards->at->minor[rows[i]],
-                .amount = request_on_card(of, &cards->at->total[rows[i]]),
-            };
+            add_share(cards, kind, of, rows[i], plan);
     }
 }
 
@@ -300,6 +316,25 @@ enum reason allocate_choose(const struct cards *cards, const struct pod_request 
         return reason;
     ret_plan->count = ret_plan->part_count = 0;
     allocate_choose_kinds(cards, request, DEVICE_KIND_MAX, policy, ret_plan);
+    if (request->detail != NULL)
+        allocate_assign_parts(request->detail, ret_plan);
+    return REASON_FITS;
+}
+
+enum reason allocate_choose_at(const struct cards *cards, const struct pod_request *request,
+                               const struct device_policy *policy, const struct pack_site *site,
+                               struct plan *ret_plan)
+{
+    int32_t card = PACK_NO_CARD;
+    if (policy->pick != NULL && site != NULL && request->of[DEVICE_GPU].count == 1 &&
+        !allocate_has_detail(request) && allocate_check_plain(cards, request) == REASON_FITS)
+        card = policy->pick(site);
+    if (card == PACK_NO_CARD)
+        return allocate_choose(cards, request, policy, ret_plan);
+    ret_plan->count = ret_plan->part_count = 0;
+    add_share(cards, DEVICE_GPU, &request->of[DEVICE_GPU],
+              cards_begin(cards, DEVICE_GPU) + (uint32_t)card, ret_plan);
+    allocate_choose_kinds(cards, request, DEVICE_GPU, policy, ret_plan);
     if (request->detail != NULL)
         allocate_assign_parts(request->detail, ret_plan);
     return REASON_FITS;

@@ -67,28 +67,6 @@ static struct rest rest_of(const struct pack_tables *tables, const struct pack_n
     return rest;
 }
 
-/* What is left of node after pod, on `card` if it is a shared one. The value is added up anew, in
- * the order of the cards, so that equal states have equal values to the last bit. */
-static struct rest rest_after(const struct pack_tables *tables, const struct pack_node *node,
-                              const struct pack_pod *pod, int32_t card)
-{
-    struct rest rest = {.cpu_milli = node->cpu_milli - pod->cpu_milli,
-                        .memory_mib = node->memory_mib - pod->memory_mib};
-    int32_t to_take = card == PACK_NO_CARD ? pod->cards : 0;
-    for (uint32_t i = 0; i < node->cards; i++) {
-        int32_t left = node->free_milli[i];
-        if ((int32_t)i == card) {
-            left -= pod->milli;
-        } else if (to_take > 0 && left == PACK_CARD_MILLI) {
-            left = 0;
-            to_take--;
-        }
-        rest.whole += left == PACK_CARD_MILLI;
-        rest.value += value_of(tables, left);
-    }
-    return rest;
-}
-
 /* ---- affordability ---- */
 
 static double curve_at(const struct pack_curve *curve, double x)
@@ -145,61 +123,139 @@ struct start {
     const struct pack_tables *tables;
     const struct pack_node *node;
     const struct pack_pod *pod;
+    const int32_t *left; /* of each card, or NULL */
     struct frag_shape shape;
     uint16_t copies[PACK_SCARCE_MAX];
     double potential, waste;
-    double fit; /* pod's value less the terms that prefer a full node */
+    double fit; /* of the node, and the value that the pod gives */
+};
+
+/* The cards that an option takes, and what all cards of the node have left then. */
+struct take {
+    uint32_t count;
+    uint32_t cards[PACK_CARDS_MAX];
+    int32_t free_milli[PACK_CARDS_MAX];
 };
 
 static void start_init(struct start *start, const struct pack_tables *tables,
-                       const struct pack_node *node, const struct pack_pod *pod)
+                       const struct pack_node *node, const struct pack_pod *pod,
+                       const int32_t *left)
 {
     const struct pack_weights *weights = &tables->weights;
     struct rest rest = rest_of(tables, node);
     start->tables = tables;
     start->node = node;
     start->pod = pod;
+    start->left = left;
     frag_shape_init(tables, node, &start->shape);
     count_copies(tables, node->model, &rest, start->copies);
     start->potential = potential(tables, node->model, &rest);
     start->waste = frag_measure(tables, node->model, node->cpu_milli, &start->shape);
-    double fit = weights->node_fit * (double)start->shape.free_milli / PACK_CARD_MILLI +
-                 weights->core_fit * (double)node->cpu_milli / 1000;
+    double fit = weights->node_fit * (double)start->shape.free_milli / PACK_CARD_MILLI;
+    if (node->cpu_milli < PACK_PLENTY)
+        fit += weights->core_fit * (double)node->cpu_milli / 1000;
     start->fit = pod_value(tables, pod) - fit;
 }
 
-/* F after the placement; the shape is as before when this returns. */
-static double waste_after(struct start *start, int32_t card)
+static int32_t left_of(const struct start *start, uint32_t card)
 {
-    int32_t count = card == PACK_NO_CARD ? start->pod->cards : 1;
-    int32_t from = card == PACK_NO_CARD ? PACK_CARD_MILLI : start->node->free_milli[card];
-    int32_t to = from - (card == PACK_NO_CARD ? PACK_CARD_MILLI : start->pod->milli);
-    frag_shape_move(start->tables, &start->shape, count, from, to);
+    if (start->left != NULL)
+        return start->left[card];
+    int32_t left = start->node->free_milli[card] - start->pod->milli;
+    return left >= 0 ? left : PACK_UNFIT;
+}
+
+static void take_none(const struct start *start, struct take *ret)
+{
+    ret->count = 0;
+    if (start->node->cards > 0)
+        memcpy(ret->free_milli, start->node->free_milli,
+               start->node->cards * sizeof(ret->free_milli[0]));
+}
+
+static void take_card(const struct start *start, uint32_t card, struct take *take)
+{
+    take->cards[take->count++] = card;
+    take->free_milli[card] = left_of(start, card);
+}
+
+/* The cards with least left over. Every round takes all that have the least, so that whole cards, the
+ * usual case, are one round. */
+static void take_tightest(const struct start *start, struct take *ret)
+{
+    uint32_t wanted = (uint32_t)start->pod->cards;
+    int32_t done = PACK_UNFIT;
+    take_none(start, ret);
+    while (ret->count < wanted) {
+        int32_t least = INT32_MAX;
+        for (uint32_t card = 0; card < start->node->cards; card++) {
+            int32_t left = left_of(start, card);
+            if (left > done && left < least)
+                least = left;
+        }
+        assert(least < INT32_MAX); /* the pod fits */
+        for (uint32_t card = 0; card < start->node->cards && ret->count < wanted; card++)
+            if (left_of(start, card) == least)
+                take_card(start, card, ret);
+        done = least;
+    }
+}
+
+/* Put the taken cards into the shape as they are then (sign 1), or as they are now (sign -1). */
+static void move_shape(struct start *start, const struct take *take, int sign)
+{
+    for (uint32_t i = 0; i < take->count; i++) {
+        int32_t now = start->node->free_milli[take->cards[i]];
+        int32_t then = take->free_milli[take->cards[i]];
+        frag_shape_move(start->tables, &start->shape, 1, sign > 0 ? now : then,
+                        sign > 0 ? then : now);
+    }
+}
+
+/* F after the placement; the shape is as before when this returns. */
+static double waste_after(struct start *start, const struct take *take)
+{
+    move_shape(start, take, 1);
     double waste = frag_measure(start->tables, start->node->model,
                                 start->node->cpu_milli - start->pod->cpu_milli, &start->shape);
-    frag_shape_move(start->tables, &start->shape, count, to, from);
+    move_shape(start, take, -1);
     return waste;
 }
 
-static double gain_of(struct start *start, int32_t card, const struct rest *after)
+static double gain_of(struct start *start, const struct take *take, const struct rest *after)
 {
     const struct pack_weights *weights = &start->tables->weights;
     double gain = potential(start->tables, start->node->model, after) - start->potential;
-    gain -= weights->fragmentation * (waste_after(start, card) - start->waste) / PACK_CARD_MILLI;
-    if (card != PACK_NO_CARD)
-        gain -= weights->card_fit * start->node->free_milli[card] / PACK_CARD_MILLI;
+    gain -= weights->fragmentation * (waste_after(start, take) - start->waste) / PACK_CARD_MILLI;
+    if (pack_is_shared(start->pod))
+        gain -= weights->card_fit * start->node->free_milli[take->cards[0]] / PACK_CARD_MILLI;
     return gain + start->fit;
 }
 
-static void option_fill(struct start *start, int32_t card, struct pack_option *ret)
+static void option_fill(struct start *start, const struct take *take, struct pack_option *ret)
 {
     const struct pack_tables *tables = start->tables;
-    struct rest after = rest_after(tables, start->node, start->pod, card);
-    ret->card = card;
-    ret->gain = gain_of(start, card, &after);
-    count_copies(tables, start->node->model, &after, ret->lost);
+    struct pack_node node = *start->node;
+    node.cpu_milli -= start->pod->cpu_milli;
+    node.memory_mib -= start->pod->memory_mib;
+    node.free_milli = take->free_milli;
+    /* Added up anew, in the order of the cards: equal states have equal values to the last bit. */
+    struct rest after = rest_of(tables, &node);
+    ret->card = take->count == 1 ? (int32_t)take->cards[0] : PACK_NO_CARD;
+    ret->gain = gain_of(start, take, &after);
+    count_copies(tables, node.model, &after, ret->lost);
     for (uint32_t i = 0; i < tables->scarce_count; i++)
         ret->lost[i] = (uint16_t)(start->copies[i] - ret->lost[i]);
+}
+
+/* Whether a lower card is as this one: what is true of one is of the other. */
+static bool alike_before(const struct start *start, uint32_t card)
+{
+    const int32_t *free_milli = start->node->free_milli;
+    for (uint32_t i = 0; i < card; i++)
+        if (free_milli[i] == free_milli[card] && left_of(start, i) == left_of(start, card))
+            return true;
+    return false;
 }
 
 /* The best card of one sort, used or untouched, the first of equals; false if none fits. */
@@ -208,12 +264,14 @@ static bool best_shared(struct start *start, bool untouched, struct pack_option 
     const struct pack_node *node = start->node;
     bool found = false;
     for (uint32_t card = 0; card < node->cards; card++) {
-        int32_t free_milli = node->free_milli[card];
-        if ((free_milli == PACK_CARD_MILLI) != untouched || free_milli < start->pod->milli ||
-            pack_seen_before(node, card))
+        if ((node->free_milli[card] == PACK_CARD_MILLI) != untouched ||
+            left_of(start, card) == PACK_UNFIT || alike_before(start, card))
             continue;
+        struct take take;
         struct pack_option option;
-        option_fill(start, (int32_t)card, &option);
+        take_none(start, &take);
+        take_card(start, card, &take);
+        option_fill(start, &take, &option);
         if (!found || option.gain > ret->gain + SAME_GAIN)
             *ret = option;
         found = true;
@@ -222,12 +280,16 @@ static bool best_shared(struct start *start, bool untouched, struct pack_option 
 }
 
 unsigned pack_options(const struct pack_tables *tables, const struct pack_node *node,
-                      const struct pack_pod *pod, struct pack_option ret[PACK_OPTIONS_MAX])
+                      const struct pack_pod *pod, const int32_t *left,
+                      struct pack_option ret[PACK_OPTIONS_MAX])
 {
     struct start start;
-    start_init(&start, tables, node, pod);
+    assert(node->cards <= PACK_CARDS_MAX && (uint32_t)pod->cards <= node->cards);
+    start_init(&start, tables, node, pod, left);
     if (!pack_is_shared(pod)) {
-        option_fill(&start, PACK_NO_CARD, &ret[0]);
+        struct take take;
+        take_tightest(&start, &take);
+        option_fill(&start, &take, &ret[0]);
         return 1;
     }
     unsigned count = best_shared(&start, false, &ret[0]);
@@ -236,14 +298,30 @@ unsigned pack_options(const struct pack_tables *tables, const struct pack_node *
 
 /* ---- prices ---- */
 
+void pack_hold(const struct pack_tables *tables, const struct pack_node *node,
+               struct pack_holding *ret)
+{
+    struct rest rest = rest_of(tables, node);
+    assert(node->model < PACK_MODELS_MAX);
+    ret->value = rest.value;
+    ret->model = node->model;
+    count_copies(tables, node->model, &rest, ret->copies);
+}
+
+void pack_market_add(const struct pack_tables *tables, struct pack_market *market,
+                     const struct pack_holding *holding, int sign)
+{
+    market->free_value[holding->model] += sign * holding->value;
+    for (uint32_t i = 0; i < tables->scarce_count; i++)
+        market->copies[i] += sign * (int64_t)holding->copies[i];
+}
+
 void pack_market_move(const struct pack_tables *tables, struct pack_market *market,
                       const struct pack_node *node, int sign)
 {
-    assert(node->model < PACK_MODELS_MAX);
-    struct rest rest = rest_of(tables, node);
-    market->free_value[node->model] += sign * rest.value;
-    for (uint32_t i = 0; i < tables->scarce_count; i++)
-        market->copies[i] += sign * (int64_t)copies_of(&tables->scarce[i].pod, node->model, &rest);
+    struct pack_holding holding;
+    pack_hold(tables, node, &holding);
+    pack_market_add(tables, market, &holding, sign);
 }
 
 /* A model is dear when those who may use it want more of the value than they can reach. */

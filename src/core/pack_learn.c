@@ -230,7 +230,8 @@ static void learn_groups(const struct pack_mix *mix, struct pack_tables *tables)
 {
     double total = 0, largest = 0;
     bool bound = false;
-    for (uint32_t i = 0; i < mix->count; i++) {
+    uint32_t count = mix->guessed < mix->count ? mix->count - mix->guessed : mix->count;
+    for (uint32_t i = 0; i < count; i++) {
         const struct pack_pod *pod = &mix->demands[i].pod;
         if (pod->cards == 0)
             continue;

@@ -7,11 +7,13 @@ static const struct device_policy *const device_policies[] = {
     &device_policy_default,
     &device_policy_binpack,
     &device_policy_spread,
+    &device_policy_pack,
 };
 
 static const struct node_policy *const node_policies[] = {
     &node_policy_binpack,
     &node_policy_spread,
+    &node_policy_pack,
     &node_policy_none,
 };
 
@@ -50,12 +52,12 @@ const struct node_policy *node_policy_find(struct str name)
 
 const char *device_policy_names(void)
 {
-    return "default|binpack|spread";
+    return "default|binpack|spread|pack";
 }
 
 const char *node_policy_names(void)
 {
-    return "binpack|spread|none";
+    return "binpack|spread|pack|none";
 }
 
 /* used / total, compared without division: 0/1 for what a card does not have. */

@@ -9,6 +9,9 @@
 /* Longest piece of a refused text that its error quotes. */
 #define QUOTE_MAX 40
 
+/* A thousandth is ten to the power of minus this. */
+#define MILLI_POWER 3
+
 /* The magnitude of INT64_MIN, the largest there is. */
 #define MAGNITUDE_MAX (UINT64_C(1) << 63)
 
@@ -178,7 +181,8 @@ static int refuse(struct error *err, int code, struct str text, const char *why)
     return error_set(err, code, "quantity \"%s%s\" %s", quote, n < text.len ? "..." : "", why);
 }
 
-int quantity_parse(struct str text, int64_t *ret_value, struct error *err)
+/* `power`: of ten, by which the value is multiplied before it is rounded. */
+static int parse(struct str text, int power, int64_t *ret_value, struct error *err)
 {
     struct parts parts = {0};
     int r = split(text, &parts);
@@ -187,13 +191,26 @@ int quantity_parse(struct str text, int64_t *ret_value, struct error *err)
     if (r < 0)
         return refuse(err, r, text, "has an exponent out of range");
 
+    parts.exponent += power;
     struct magnitude m = parts.binary > 0 ? scale_binary(&parts) : scale_decimal(&parts);
+    for (int i = 0; parts.binary > 0 && i < power; i++)
+        push_digit(&m, 0);
     m.overflow |= __builtin_add_overflow(m.value, (uint64_t)m.inexact, &m.value);
     if (m.overflow || m.value > (parts.negative ? MAGNITUDE_MAX : MAGNITUDE_MAX - 1))
         return refuse(err, -ERANGE, text, "does not fit 64 bits");
 
     *ret_value = (int64_t)(parts.negative ? -m.value : m.value);
     return 0;
+}
+
+int quantity_parse(struct str text, int64_t *ret_value, struct error *err)
+{
+    return parse(text, 0, ret_value, err);
+}
+
+int quantity_parse_milli(struct str text, int64_t *ret_value, struct error *err)
+{
+    return parse(text, MILLI_POWER, ret_value, err);
 }
 
 /* Write `value` in the largest unit of unit^1, unit^2, ... that divides it. */

@@ -90,3 +90,18 @@ void score_stretch(int64_t *scores, uint32_t count)
         scores[i] =
             range == 0 ? WIRE_MAX : (2 * WIRE_MAX * (scores[i] - min) + range) / (2 * range);
 }
+
+void score_favour_best(int64_t *scores, uint32_t count)
+{
+    int64_t min = INT64_MAX, max = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        max = scores[i] > max ? scores[i] : max;
+        min = scores[i] > 0 && scores[i] < min ? scores[i] : min;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (scores[i] == max)
+            scores[i] = WIRE_MAX;
+        else if (scores[i] > 0)
+            scores[i] = 1 + (WIRE_MAX - 1) * (scores[i] - min) / (max - min + 1);
+    }
+}

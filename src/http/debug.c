@@ -92,7 +92,14 @@ static void add_node(struct strbuf *out, const struct node_view *node)
         strbuf_puts(out, i > 0 ? "," : "");
         add_pod(out, &node->pods[i]);
     }
-    strbuf_puts(out, "]}");
+    strbuf_printf(out,
+                  "],\"otherPods\":%u,\"allocatable\":{\"cpuMilli\":%lld,\"memoryBytes\":%lld},"
+                  "\"used\":{\"cpuMilli\":%lld,\"memoryBytes\":%lld}",
+                  node->other_pods, (long long)node->allocatable.cpu_milli,
+                  (long long)node->allocatable.memory_bytes, (long long)node->used.cpu_milli,
+                  (long long)node->used.memory_bytes);
+    add_text(out, "gpuModel", node->gpu_model);
+    strbuf_putc(out, '}');
 }
 
 /* ---- all nodes ---- */
@@ -164,16 +171,24 @@ static void add_counts(struct cache *cache, struct strbuf *out)
                   counts.bound, counts.inconsistent_pods, counts.unknown_pods, counts.closed_nodes);
 }
 
+/* Whether the peer may see; it is told if not. */
+static bool may_see(const struct http_app *app, const struct http_request *request,
+                    struct http_reply *reply)
+{
+    if (request->loopback_peer || request->known_client || atomic_load(&app->debug_remote))
+        return true;
+    http_reply_problem(reply, 403,
+                       "/debug answers only peers on this machine or with a valid client "
+                       "certificate (debug.remote)");
+    return false;
+}
+
 void debug_cache(void *self, const struct http_request *request, struct http_reply *reply)
 {
     const struct http_app *app = self;
     struct cache *cache = app->sched->cache;
-    if (!request->loopback_peer && !request->known_client && !atomic_load(&app->debug_remote)) {
-        http_reply_problem(reply, 403,
-                           "/debug answers only peers on this machine or with a valid client "
-                           "certificate (debug.remote)");
+    if (!may_see(app, request, reply))
         return;
-    }
 
     struct str picked;
     struct str *names = &picked;
@@ -190,4 +205,88 @@ void debug_cache(void *self, const struct http_request *request, struct http_rep
     }
     if (rc < 0)
         http_reply_problem(reply, 500, "out of memory");
+}
+
+/* ---- what packing goes by ---- */
+
+static void add_spec(struct strbuf *out, const struct pack_spec_view *spec)
+{
+    strbuf_printf(out,
+                  "{\"share\":%.6f,\"cpuMilli\":%lld,\"memoryMiB\":%lld,\"cards\":%d,"
+                  "\"milli\":%d",
+                  spec->share, (long long)spec->pod.cpu_milli, (long long)spec->pod.memory_mib,
+                  spec->pod.cards, spec->pod.milli);
+    if (spec->bytes > 0)
+        strbuf_printf(out, ",\"gpuMemoryBytes\":%lld", (long long)spec->bytes);
+}
+
+static void add_learned(struct strbuf *out, const struct pack_view *view, int64_t now_ns)
+{
+    strbuf_printf(out,
+                  "{\"on\":%s,\"podsSeen\":%llu,\"podsLeftOut\":%llu,\"priorPods\":%.2f,"
+                  "\"drift\":%.4f,\"learned\":",
+                  view->on ? "true" : "false", (unsigned long long)view->pods,
+                  (unsigned long long)view->left_out, view->prior_pods, view->drift);
+    if (view->learned_times == 0)
+        strbuf_puts(out, "null");
+    else
+        strbuf_printf(out,
+                      "{\"times\":%llu,\"podsSeen\":%llu,\"secondsAgo\":%.1f,\"cards\":%u,"
+                      "\"cardBytes\":%lld,\"fadeCopies\":%.3f}",
+                      (unsigned long long)view->learned_times,
+                      (unsigned long long)view->learned_pods,
+                      (double)(now_ns - view->learned_ns) / 1e9, view->cards,
+                      (long long)view->card_bytes, view->fade);
+}
+
+static void add_value(struct strbuf *out, const struct pack_view *view)
+{
+    for (uint32_t i = 0; view->learned_times > 0 && i <= PACK_CELLS; i++)
+        strbuf_printf(out, "%s%.6f", i > 0 ? "," : "", view->value[i]);
+}
+
+static void add_prices(struct strbuf *out, const struct pack_view *view)
+{
+    strbuf_puts(out, "\"models\":[");
+    for (uint32_t i = 0; view->learned_times > 0 && i < view->model_count; i++) {
+        const struct pack_model_view *model = &view->models[i];
+        strbuf_puts(out, i > 0 ? ",\n{\"name\":" : "\n{\"name\":");
+        strbuf_json_string(out, model->name);
+        strbuf_printf(out, ",\"freeValue\":%.4f,\"price\":%.6f}", model->free_value,
+                      model->price);
+    }
+    strbuf_puts(out, "],\n\"severalCards\":[");
+    for (uint32_t i = 0; i < view->scarce_count; i++) {
+        strbuf_puts(out, i > 0 ? ",\n" : "\n");
+        add_spec(out, &view->scarce[i]);
+        strbuf_printf(out, ",\"copies\":%lld,\"price\":%.6f}",
+                      (long long)view->scarce[i].copies, view->scarce[i].price);
+    }
+    strbuf_putc(out, ']');
+}
+
+void debug_policy(void *self, const struct http_request *request, struct http_reply *reply)
+{
+    const struct http_app *app = self;
+    struct strbuf *out = &reply->body;
+    struct pack_view view;
+    if (!may_see(app, request, reply))
+        return;
+    if (cache_pack_view(app->sched->cache, request->mem, &view) < 0) {
+        http_reply_problem(reply, 500, "out of memory");
+        return;
+    }
+    strbuf_puts(out, "{\"pack\":\n");
+    add_learned(out, &view, clock_now_ns(&app->sched->clock));
+    strbuf_puts(out, ",\n\"mix\":[");
+    for (uint32_t i = 0; i < view.mix_count; i++) {
+        strbuf_puts(out, i > 0 ? ",\n" : "\n");
+        add_spec(out, &view.mix[i]);
+        strbuf_putc(out, '}');
+    }
+    strbuf_puts(out, "],\n\"valueOfPercent\":[");
+    add_value(out, &view);
+    strbuf_puts(out, "],\n");
+    add_prices(out, &view);
+    strbuf_puts(out, "}}\n");
 }

@@ -165,8 +165,10 @@ uint32_t http_app_routes(struct http_app *app, const char *prefix, struct http_a
                                               .self = app,
                                               .access = HTTP_ACCESS_CLIENTS};
     }
-    /* Says itself whom it answers. */
+    /* These say themselves whom they answer. */
     routes[count++] = (struct http_route){"GET", "/debug/cache", debug_cache, app, HTTP_ACCESS_ALL};
+    routes[count++] =
+        (struct http_route){"GET", "/debug/policy", debug_policy, app, HTTP_ACCESS_ALL};
     return count;
 }
 

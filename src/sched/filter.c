@@ -99,6 +99,7 @@ struct question {
     const struct candidates_call *call;
     const struct pod_request *request;
     const struct node_policy *node_policy;
+    const struct device_policy *device_policy;
     bool require;
 };
 
@@ -115,6 +116,8 @@ static struct question question_of(struct sched *sched, const struct candidates_
         .request = request,
         .node_policy =
             policy->node != NULL ? policy->node : atomic_load(&sched->node_policy),
+        .device_policy =
+            policy->device != NULL ? policy->device : atomic_load(&sched->device_policy),
         .require = strength == STRENGTH_REQUIRE,
     };
 }
@@ -139,6 +142,14 @@ static void await_events(struct sched *sched, struct str uid)
     }
 }
 
+/* A policy that packs may have to learn first. What cannot be learned for lack of memory is learned with a
+ * later pod. */
+static void prepare(const struct question *question, int64_t now_ns)
+{
+    if (question->node_policy->weigh != NULL || question->device_policy->pick != NULL)
+        (void)cache_pack_prepare(question->sched->cache, now_ns);
+}
+
 /* Judge and rank all candidates. How many are kept, or -ENOMEM. */
 static int64_t rank(const struct question *question, struct arena *mem, enum reason *reasons)
 {
@@ -148,12 +159,14 @@ static int64_t rank(const struct question *question, struct arena *mem, enum rea
         .policy = question->node_policy,
         .demote = question->require,
         .now_ns = clock_now_ns(&question->sched->clock),
+        .host = call->pod.host,
         .scores = arena_alloc(mem, call->node_count, sizeof *ranking.scores),
     };
     uint32_t most = max < call->node_count ? max : call->node_count;
     struct ranked *space = arena_alloc(mem, most > 0 ? most : 1, sizeof *space);
     if (ranking.scores == NULL || space == NULL)
         return -ENOMEM;
+    prepare(question, ranking.now_ns);
     cache_rank(question->sched->cache, call->pod.id.uid, question->request, call->nodes,
                call->node_count, reasons, &ranking);
     metrics_add(METRIC_TENTATIVE_EXPIRED, 0, ranking.ret_expired);

@@ -32,12 +32,17 @@ int sched_prioritize(struct sched *sched, const struct candidates_call *call, st
         return error_set(err, -ENOMEM, "out of memory");
     struct pod_request request = {0};
     struct error why;
+    const struct node_policy *policy = policy_of(sched, &call->pod, mem);
     if (intake_request(&call->pod, &sched->hami_rules, &request, &why) == 0 &&
         request_any(&request))
-        cache_score(sched->cache, &request, policy_of(sched, &call->pod, mem), call->nodes,
-                    call->node_count, scores);
-    score_normalize(scores, call->node_count);
-    score_stretch(scores, call->node_count);
+        cache_score(sched->cache, &request, &call->pod.host, policy, call->nodes, call->node_count,
+                    scores);
+    if (policy->weigh != NULL) {
+        score_favour_best(scores, call->node_count);
+    } else {
+        score_normalize(scores, call->node_count);
+        score_stretch(scores, call->node_count);
+    }
     ret->scores = scores;
     return 0;
 }

@@ -92,7 +92,7 @@ static int choose_afresh(const struct decision *decision, struct choice *ret)
         if (!pack_fits(node, decision->pod))
             continue;
         struct pack_option options[PACK_OPTIONS_MAX];
-        unsigned count = pack_options(decider->tables, node, decision->pod, options);
+        unsigned count = pack_options(decider->tables, node, decision->pod, NULL, options);
         for (unsigned k = 0; k < count; k++) {
             double copies = pack_copies_cost(decider->tables, &decision->prices, options[k].lost);
             double gain = net_gain(decision, i, options[k].gain, copies);
@@ -112,7 +112,7 @@ static int remember_node(const struct decision *decision, uint32_t i, union memo
     const struct pack_node *node = &decider->cluster->nodes[i];
     struct pack_option options[PACK_OPTIONS_MAX];
     ret->count = pack_fits(node, decision->pod)
-                     ? pack_options(decider->tables, node, decision->pod, options)
+                     ? pack_options(decider->tables, node, decision->pod, NULL, options)
                      : 0;
     for (uint32_t k = 0; k < ret->count; k++) {
         uint32_t lost =

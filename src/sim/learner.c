@@ -3,57 +3,79 @@
 
 #include <errno.h>
 
-/* Learn after so many pods, then whenever there are a half more, but not less often than every so
- * many. The first is early because what best fit does with an empty cluster is hard to mend. */
-#define LEARN_FIRST 5
-#define LEARN_EVERY 1000
+static const char *const names[LEARN_MAX] = {"list", "seen", "prior", "nothing"};
 
-#define MISSING 1.0 /* large pods for each model that a sample may lack */
-
-static void learn(struct learner *learner, const struct pack_demand *demands, uint32_t count,
-                  double missing)
+const char *learn_name(enum learn learn)
 {
-    const struct pack_mix mix = {
-        .demands = demands,
-        .count = count,
-        .models = learner->trace->model_count,
-        .missing = missing,
-        .cluster_cards = (uint32_t)(learner->trace->capacity_milli / PACK_CARD_MILLI),
-    };
-    pack_learn(&mix, &pack_default_weights, learner->points, learner->work, &learner->tables);
+    return names[learn];
 }
 
-int learner_init(struct learner *learner, const struct trace *trace, struct arena *arena)
+enum learn learn_find(struct str name)
 {
-    struct learner new = {.trace = trace, .next = LEARN_FIRST};
-    size_t points = pack_learn_points(trace->spec_count, trace->model_count);
-    new.mix = arena_alloc(arena, trace->spec_count, sizeof(*new.mix));
-    new.place = arena_alloc(arena, trace->spec_count, sizeof(*new.place));
-    new.points = arena_alloc(arena, points, sizeof(*new.points));
-    new.work = arena_alloc(arena, 1, pack_learn_work_bytes(trace->spec_count));
-    if (new.mix == NULL || new.place == NULL || new.points == NULL || new.work == NULL)
+    enum learn learn = 0;
+    while (learn < LEARN_MAX && !str_is(name, names[learn]))
+        learn++;
+    return learn;
+}
+
+static void learn(struct learner *learner, struct pack_mix *mix)
+{
+    mix->models = learner->trace->model_count;
+    mix->cluster_cards = (uint32_t)(learner->trace->capacity_milli / PACK_CARD_MILLI);
+    pack_learn(mix, &pack_default_weights, learner->points, learner->work, &learner->tables);
+}
+
+static void learn_list(struct learner *learner)
+{
+    struct pack_mix mix = {.demands = learner->trace->specs, .count = learner->trace->spec_count};
+    learn(learner, &mix);
+}
+
+static void learn_sample(struct learner *learner)
+{
+    struct pack_mix mix = {.missing = PACK_SAMPLE_MISSING};
+    pack_sample_taken(&learner->sample);
+    pack_sample_mix(&learner->sample, 0, learner->demands, &mix);
+    learn(learner, &mix);
+}
+
+static void learn_nothing(struct learner *learner)
+{
+    struct pack_mix mix = {0};
+    learn(learner, &mix);
+}
+
+int learner_init(struct learner *learner, const struct trace *trace, enum learn from,
+                 struct arena *arena)
+{
+    uint32_t room = PACK_SAMPLE_MAX + PACK_PRIOR_MAX;
+    room = room > trace->spec_count ? room : trace->spec_count;
+    size_t points = pack_learn_points(room, trace->model_count);
+    learner->trace = trace;
+    learner->from = from;
+    learner->points = arena_alloc(arena, points, sizeof(*learner->points));
+    learner->work = arena_alloc(arena, 1, pack_learn_work_bytes(room));
+    learner->demands = arena_alloc(arena, room, sizeof(*learner->demands));
+    if (learner->points == NULL || learner->work == NULL || learner->demands == NULL)
         return -ENOMEM;
-    *learner = new;
-    learn(learner, NULL, 0, 0);
+    pack_sample_init(&learner->sample);
+    if (from == LEARN_LIST)
+        learn_list(learner);
+    else if (from == LEARN_NOTHING)
+        learn_nothing(learner);
+    else
+        learn_sample(learner);
     return 0;
-}
-
-void learner_learn_list(struct learner *learner)
-{
-    learn(learner, learner->trace->specs, learner->trace->spec_count, 0);
 }
 
 bool learner_see(struct learner *learner, uint32_t spec)
 {
-    if (learner->place[spec] == 0) {
-        learner->mix[learner->count] = learner->trace->specs[spec];
-        learner->mix[learner->count].weight = 0;
-        learner->place[spec] = ++learner->count;
-    }
-    learner->mix[learner->place[spec] - 1].weight += 1;
-    if (++learner->seen < learner->next)
+    const struct pack_seen seen = {.pod = learner->trace->specs[spec].pod, .weight = 1};
+    if (learner->from != LEARN_SEEN || seen.pod.cards == 0)
         return false;
-    learner->next += learner->next / 2 < LEARN_EVERY ? learner->next / 2 : LEARN_EVERY;
-    learn(learner, learner->mix, learner->count, MISSING);
+    pack_sample_see(&learner->sample, &seen);
+    if (!pack_sample_due(&learner->sample))
+        return false;
+    learn_sample(learner);
     return true;
 }

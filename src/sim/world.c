@@ -12,8 +12,8 @@ static int init_parts(struct world *world, const uint32_t *ranks)
     const struct experiment *experiment = world->experiment;
     struct arena *memory = &world->memory;
     if (cluster_init(&world->cluster, experiment->trace, ranks, memory) < 0 ||
-        learner_init(&world->list, experiment->trace, memory) < 0 ||
-        (experiment->learn_seen && learner_init(&world->seen, experiment->trace, memory) < 0))
+        learner_init(&world->list, experiment->trace, LEARN_LIST, memory) < 0 ||
+        learner_init(&world->known, experiment->trace, experiment->learn, memory) < 0)
         return -ENOMEM;
     world->waste = arena_alloc(memory, world->cluster.count, sizeof(*world->waste));
     world->decision_ns = arena_alloc(memory, world->decision_room, sizeof(*world->decision_ns));
@@ -29,13 +29,12 @@ int world_init(struct world *world, const struct experiment *experiment, const u
         world_done(world);
         return rc;
     }
-    learner_learn_list(&world->list);
     memo_init(&world->memo, world->cluster.count, experiment->trace->spec_count);
     world->decider = (struct decider){
         .policy = experiment->policy,
         .trace = experiment->trace,
         .cluster = &world->cluster,
-        .tables = experiment->learn_seen ? &world->seen.tables : &world->list.tables,
+        .tables = &world->known.tables,
         .random = random,
         .memo = experiment->no_cache ? NULL : &world->memo,
     };
@@ -84,7 +83,7 @@ int world_arrive(struct world *world, uint32_t spec, struct place *ret)
 {
     const struct pack_pod *pod = &world->experiment->trace->specs[spec].pod;
     struct choice choice;
-    if (world->experiment->learn_seen && learner_see(&world->seen, spec))
+    if (learner_see(&world->known, spec))
         decider_reset(&world->decider);
     int result = decide(world, spec, &choice);
     if (result <= 0) {

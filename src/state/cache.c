@@ -29,6 +29,7 @@ struct cache *cache_new(enum unknown_pods unknown_pods)
     map_init(&cache->node_by_name);
     map_init(&cache->pod_by_uid);
     card_store_init(&cache->store);
+    pack_sample_init(&cache->packing.sample);
     TAILQ_INIT(&cache->in_flight);
     TAILQ_INIT(&cache->tentative);
     pthread_mutex_init(&cache->mutex, NULL);
@@ -54,6 +55,8 @@ void cache_free(struct cache *cache)
     map_done(&cache->node_by_name);
     map_done(&cache->pod_by_uid);
     card_store_done(&cache->store);
+    guests_done(&cache->guests);
+    packing_done(&cache->packing);
     pthread_cond_destroy(&cache->arrived);
     pthread_mutex_destroy(&cache->mutex);
     mem_free(cache);
@@ -90,6 +93,8 @@ static uint32_t empty_slot(struct cache *cache)
     }
     if (cache->node_slots == cache->node_capacity) {
         uint32_t capacity = cache->node_capacity * 2 + 64;
+        if (!cache_pack_reserve_locked(cache, capacity))
+            return NODE_NONE;
         struct node *grown = mem_realloc(cache->nodes, capacity, sizeof *grown);
         if (grown == NULL)
             return NODE_NONE;
@@ -129,22 +134,27 @@ uint32_t cache_node_ensure_locked(struct cache *cache, struct str name)
 void cache_node_tidy_locked(struct cache *cache, uint32_t slot)
 {
     struct node *node = &cache->nodes[slot];
-    if (node->has_node || node->has_devices || node->pods != NULL)
+    if (node->has_node || node->has_devices || node->pods != NULL || node->guests > 0)
         return;
     assert(node->range.chunk == NULL && node->texts == NULL);
+    cache_pack_stale_locked(cache, slot);
     map_remove(&cache->node_by_name, node->name);
     mem_free((char *)(uintptr_t)node->name.data);
     *node = (struct node){0};
     cache->counts.node_slots_free++;
 }
 
-static void node_seen(struct cache *cache, struct node *node, const struct node_facts *facts)
+static void node_seen(struct cache *cache, uint32_t slot, const struct node_facts *facts)
 {
+    struct node *node = &cache->nodes[slot];
     node->node_mark = cache->marks[CACHE_NODES];
     cache->counts.view.nodes += !node->has_node;
     cache->gains += !node->has_node || (node->device_plugin && !facts->device_plugin);
     node->has_node = true;
     node->device_plugin = facts->device_plugin;
+    node->allocatable = facts->allocatable;
+    node->model = packing_model(&cache->packing, facts->gpu_model);
+    cache_pack_stale_locked(cache, slot);
 }
 
 int cache_node_set(struct cache *cache, const struct node_facts *facts)
@@ -152,7 +162,7 @@ int cache_node_set(struct cache *cache, const struct node_facts *facts)
     pthread_mutex_lock(&cache->mutex);
     uint32_t slot = cache_node_ensure_locked(cache, facts->name);
     if (slot != NODE_NONE)
-        node_seen(cache, &cache->nodes[slot], facts);
+        node_seen(cache, slot, facts);
     pthread_mutex_unlock(&cache->mutex);
     return slot != NODE_NONE ? 0 : -ENOMEM;
 }
@@ -163,6 +173,7 @@ void cache_node_drop_locked(struct cache *cache, uint32_t slot)
         return;
     cache->nodes[slot].has_node = cache->nodes[slot].device_plugin = false;
     cache->counts.view.nodes--;
+    cache_pack_stale_locked(cache, slot);
     cache_node_tidy_locked(cache, slot);
 }
 
@@ -269,6 +280,7 @@ static void replace_rows(struct cache *cache, struct node *node, struct card_ran
     fill_rows(node, inventory, order);
     cache->counts.view.cards += card_count(node);
     cache->gains++;
+    cache_pack_stale_locked(cache, (uint32_t)(node - cache->nodes));
     for (struct pod_record *pod = node->pods; pod != NULL; pod = pod->next)
         cache_charge_locked(cache, pod);
 }
@@ -499,7 +511,9 @@ void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t sl
         pod->next->link = &pod->next;
     node->pods = pod;
     pod->rejected = false;
+    host_add(&node->used, &pod->host, 1);
     cache_charge_locked(cache, pod);
+    cache_pack_stale_locked(cache, slot);
 }
 
 void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
@@ -508,6 +522,8 @@ void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
         return;
     uint32_t slot = pod->node;
     cache_uncharge_locked(cache, pod);
+    host_add(&cache->nodes[slot].used, &pod->host, -1);
+    cache_pack_stale_locked(cache, slot);
     *pod->link = pod->next;
     if (pod->next != NULL)
         pod->next->link = pod->link;

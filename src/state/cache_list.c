@@ -18,8 +18,11 @@ void cache_list_keep(struct cache *cache, enum cache_listed kind, struct str nam
     pthread_mutex_lock(&cache->mutex);
     if (kind == CACHE_PODS) {
         struct pod_record *pod = cache_pod_lookup_locked(cache, name);
+        struct guest *guest = pod == NULL ? guests_find(&cache->guests, name) : NULL;
         if (pod != NULL)
             pod->mark = cache->marks[kind];
+        if (guest != NULL)
+            guest->mark = cache->marks[kind];
     } else {
         uint32_t slot = map_get(&cache->node_by_name, name);
         if (slot != MAP_NONE && kind == CACHE_NODES)
@@ -63,6 +66,31 @@ static bool sweep_pod(struct cache *cache, uint32_t slot, uint32_t mark)
     return gone;
 }
 
+/* Between the slices guests may come, which grow the table: then it is looked at from the start. They go by
+ * what the one who lists is told, so none moves past the place that was reached. */
+static uint32_t sweep_guests(struct cache *cache, uint32_t mark)
+{
+    uint32_t removed = 0, at = 0, capacity = 0;
+    bool more = true;
+    while (more) {
+        pthread_mutex_lock(&cache->mutex);
+        at = capacity == cache->guests.capacity ? at : 0;
+        capacity = cache->guests.capacity;
+        for (uint32_t looked = 0; at < cache->guests.capacity && looked < SLICE; looked++) {
+            struct guest *guest = &cache->guests.slots[at];
+            if (guests_used(&cache->guests, at) && is_older(guest->mark, mark)) {
+                cache_guest_drop_locked(cache, guest); /* another may have moved here */
+                removed++;
+            } else {
+                at++;
+            }
+        }
+        more = at < cache->guests.capacity;
+        pthread_mutex_unlock(&cache->mutex);
+    }
+    return removed;
+}
+
 uint32_t cache_list_end(struct cache *cache, enum cache_listed kind, uint32_t mark)
 {
     uint32_t removed = 0, slots = 1;
@@ -75,5 +103,7 @@ uint32_t cache_list_end(struct cache *cache, enum cache_listed kind, uint32_t ma
                                                : sweep_pod(cache, slot, mark);
         pthread_mutex_unlock(&cache->mutex);
     }
+    if (kind == CACHE_PODS)
+        removed += sweep_guests(cache, mark);
     return removed;
 }

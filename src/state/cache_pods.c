@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "core/allocate.h"
 
 /* Pods: what events say of them, and our own bookings. */
 
@@ -266,6 +267,27 @@ static int keep_request(struct pod_record *record, const struct pod_request *req
     return 0;
 }
 
+/* CPU and memory of a running pod may change (Kubernetes 1.33). */
+static void set_host(struct cache *cache, struct pod_record *record, const struct host_amount *host)
+{
+    if (record->node != NODE_NONE) {
+        host_add(&cache->nodes[record->node].used, &record->host, -1);
+        host_add(&cache->nodes[record->node].used, host, 1);
+        cache_pack_stale_locked(cache, record->node);
+    }
+    record->host = *host;
+}
+
+/* What pods ask for, each once: the mix that packing learns from. */
+static void count_in_sample(struct cache *cache, const struct pod *pod,
+                            const struct pod_request *request)
+{
+    if (request == NULL || request->of[DEVICE_GPU].count == 0)
+        return;
+    struct pack_seen seen = pack_seen_of(request, &pod->host);
+    pack_sample_see(&cache->packing.sample, &seen);
+}
+
 static int pod_set_locked(struct cache *cache, const struct pod *pod,
                           const struct pod_request *request, const struct pod_policy *policy,
                           struct pod_event_result *ret)
@@ -274,10 +296,11 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
     bool fresh = record == NULL;
     if (fresh) {
         if (request != NULL && !request_any(request))
-            return 0;
+            return cache_guest_set_locked(cache, pod);
         record = record_add(cache, &pod->id);
         if (record == NULL)
             return -ENOMEM;
+        count_in_sample(cache, pod, request);
     }
     record->priority = pod->priority;
     record->annotation_bytes = pod->annotation_bytes;
@@ -288,6 +311,7 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
             record_remove(cache, record);
         return -ENOMEM;
     }
+    set_host(cache, record, &pod->host);
     if (record->state == BOOKING_NONE || record->state == BOOKING_TENTATIVE)
         record->policy = *policy;
     int rc = pod_seen(cache, record, pod, ret);
@@ -359,9 +383,64 @@ void cache_pod_remove(struct cache *cache, struct str uid)
 {
     pthread_mutex_lock(&cache->mutex);
     struct pod_record *record = cache_pod_lookup_locked(cache, uid);
+    struct guest *guest = record == NULL ? guests_find(&cache->guests, uid) : NULL;
     if (record != NULL)
         cache_pod_drop_locked(cache, record);
+    if (guest != NULL)
+        cache_guest_drop_locked(cache, guest);
     pthread_mutex_unlock(&cache->mutex);
+}
+
+/* ---- pods without devices ---- */
+
+/* Take a guest off its node, unless it never was on one. */
+static void guest_leave(struct cache *cache, const struct guest *guest, bool fresh)
+{
+    if (fresh)
+        return;
+    struct node *node = &cache->nodes[guest->node];
+    node->guests--;
+    host_add(&node->used, &guest->amount, -1);
+    cache_pack_stale_locked(cache, guest->node);
+    cache_node_tidy_locked(cache, guest->node);
+}
+
+int cache_guest_set_locked(struct cache *cache, const struct pod *pod)
+{
+    bool fresh;
+    if (pod->node_name.len == 0)
+        return 0;
+    struct guest *guest = guests_put(&cache->guests, pod->id.uid, &fresh);
+    if (guest == NULL)
+        return -ENOMEM;
+    guest->mark = cache->marks[CACHE_PODS];
+    if (!fresh && str_eq(cache->nodes[guest->node].name, pod->node_name)) {
+        /* Resized in place, or nothing new. */
+        host_add(&cache->nodes[guest->node].used, &guest->amount, -1);
+        host_add(&cache->nodes[guest->node].used, &pod->host, 1);
+        guest->amount = pod->host;
+        cache_pack_stale_locked(cache, guest->node);
+        return 0;
+    }
+    uint32_t slot = cache_node_ensure_locked(cache, pod->node_name);
+    if (slot == NODE_NONE && fresh)
+        guests_remove(&cache->guests, guest);
+    if (slot == NODE_NONE)
+        return -ENOMEM;
+    guest_leave(cache, guest, fresh);
+    guest->node = slot;
+    guest->amount = pod->host;
+    cache->nodes[slot].guests++;
+    host_add(&cache->nodes[slot].used, &guest->amount, 1);
+    cache_pack_stale_locked(cache, slot);
+    return 0;
+}
+
+void cache_guest_drop_locked(struct cache *cache, struct guest *guest)
+{
+    guest_leave(cache, guest, false);
+    cache->removals++;
+    guests_remove(&cache->guests, guest);
 }
 
 /* ---- our own bookings ---- */
@@ -385,8 +464,14 @@ enum reason cache_choose_locked(struct cache *cache, const struct node *node,
     if (cache_node_closed_locked(cache, node, NULL))
         return REASON_NODE_CLOSED;
     struct cards cards = cache_cards_locked(cache, node);
-    return allocate_choose(&cards, &pod->request,
-                           pod->policy.device != NULL ? pod->policy.device : standard, ret_plan);
+    const struct device_policy *policy = pod->policy.device != NULL ? pod->policy.device : standard;
+    struct pack_decision decision;
+    if (policy->pick == NULL ||
+        !cache_pack_decide_locked(cache, &pod->request, &pod->host, &decision))
+        return allocate_choose(&cards, &pod->request, policy, ret_plan);
+    struct pack_site site = cache_pack_site_locked(cache, (uint32_t)(node - cache->nodes), &cards,
+                                                   &decision, NULL);
+    return allocate_choose_at(&cards, &pod->request, policy, &site, ret_plan);
 }
 
 static void fill_placement(const struct cache *cache, const struct node *node,

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/allocate.h"
+
 /* Questions that a verb asks: each takes the lock once. */
 
 void cache_copy_locked(const struct cache *cache, const struct node *node, struct card_copy *to)
@@ -88,27 +90,58 @@ static uint32_t find_next(const struct cache *cache, struct str name, uint32_t *
     return guess;
 }
 
+/* How nodes are scored in one call. */
+struct scoring {
+    const struct node_policy *policy;
+    const struct pod_request *request;
+    const struct pack_decision *pack; /* NULL: the policy scores by the cards alone */
+};
+
+static int64_t score_cards(const struct cache *cache, uint32_t slot, const struct cards *cards,
+                           const struct scoring *scoring, const struct pod_record *self)
+{
+    if (scoring->pack == NULL)
+        return scoring->policy->score(cards, scoring->request);
+    struct pack_site site = cache_pack_site_locked(cache, slot, cards, scoring->pack, self);
+    return scoring->policy->weigh(&site);
+}
+
 /* The score of a node that fits, as if `self` had nothing there. */
-static int64_t score_locked(const struct cache *cache, uint32_t slot,
-                            const struct pod_request *request, const struct pod_record *self,
-                            const struct ranking *ranking)
+static int64_t score_locked(const struct cache *cache, uint32_t slot, const struct scoring *scoring,
+                            const struct pod_record *self)
 {
     const struct node *node = &cache->nodes[slot];
-    if (self != NULL && ranking->demote && self->passed && self->only == slot)
-        return -1;
     if (self != NULL && self->node == slot) {
         struct card_copy copy;
         cache_copy_locked(cache, node, &copy);
         give_back(&copy, self);
-        return ranking->policy->score(&copy.cards, request);
+        return score_cards(cache, slot, &copy.cards, scoring, self);
     }
     struct cards cards = cache_cards_locked(cache, node);
-    return ranking->policy->score(&cards, request);
+    return score_cards(cache, slot, &cards, scoring, NULL);
+}
+
+static bool is_demoted(const struct ranking *ranking, uint32_t slot, const struct pod_record *self)
+{
+    return self != NULL && ranking->demote && self->passed && self->only == slot;
+}
+
+/* What the policy weighs by, in `space`; NULL for one that looks at the cards alone. */
+static const struct pack_decision *decide_locked(struct cache *cache,
+                                                 const struct node_policy *policy,
+                                                 const struct pod_request *request,
+                                                 const struct host_amount *host,
+                                                 struct pack_decision *space)
+{
+    bool weighs =
+        policy->weigh != NULL && cache_pack_decide_locked(cache, request, host, space);
+    return weighs ? space : NULL;
 }
 
 static void scan_locked(struct cache *cache, struct pod_record *self,
                         const struct pod_request *request, const struct str *names, uint32_t count,
-                        enum reason *reasons, struct ranking *ranking)
+                        enum reason *reasons, const struct scoring *scoring,
+                        const struct ranking *ranking)
 {
     uint32_t epoch = next_epoch(cache), last = 0;
     bool fits = false;
@@ -123,10 +156,13 @@ static void scan_locked(struct cache *cache, struct pod_record *self,
             reasons[i] = cache_judge_locked(cache, slot, request, self);
             fits |= reasons[i] == REASON_FITS;
         }
-        if (ranking != NULL)
-            ranking->scores[i] = reasons[i] == REASON_FITS
-                                     ? score_locked(cache, slot, request, self, ranking)
-                                     : 0;
+        if (ranking == NULL)
+            continue;
+        ranking->scores[i] = 0;
+        if (reasons[i] == REASON_FITS)
+            ranking->scores[i] = is_demoted(ranking, slot, self)
+                                     ? -1
+                                     : score_locked(cache, slot, scoring, self);
     }
     if (self != NULL)
         self->rejected = !fits && self->state == BOOKING_NONE;
@@ -137,7 +173,7 @@ void cache_scan(struct cache *cache, struct str uid, const struct pod_request *r
 {
     pthread_mutex_lock(&cache->mutex);
     struct pod_record *self = cache_pod_lookup_locked(cache, uid);
-    scan_locked(cache, self, request, names, count, reasons, NULL);
+    scan_locked(cache, self, request, names, count, reasons, NULL, NULL);
     pthread_mutex_unlock(&cache->mutex);
 }
 
@@ -151,25 +187,33 @@ void cache_rank(struct cache *cache, struct str uid, const struct pod_request *r
     ranking->ret_again = self != NULL && self->passed;
     if (self != NULL)
         cache_lapse_locked(cache, self);
-    scan_locked(cache, self, request, names, count, reasons, ranking);
+    struct pack_decision space;
+    struct scoring scoring = {ranking->policy, request, NULL};
+    scoring.pack = decide_locked(cache, ranking->policy, request, &ranking->host, &space);
+    scan_locked(cache, self, request, names, count, reasons, &scoring, ranking);
     if (self != NULL)
         cache_unpass_locked(cache, self);
     pthread_mutex_unlock(&cache->mutex);
 }
 
 void cache_score(struct cache *cache, const struct pod_request *request,
-                 const struct node_policy *policy, const struct str *names, uint32_t count,
-                 int64_t *scores)
+                 const struct host_amount *host, const struct node_policy *policy,
+                 const struct str *names, uint32_t count, int64_t *scores)
 {
     pthread_mutex_lock(&cache->mutex);
     uint32_t last = 0;
+    struct pack_decision space;
+    struct scoring scoring = {policy, request, NULL};
+    scoring.pack = decide_locked(cache, policy, request, host, &space);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = find_next(cache, names[i], &last);
         scores[i] = 0;
-        if (slot != MAP_NONE && cache->nodes[slot].has_devices) {
-            struct cards cards = cache_cards_locked(cache, &cache->nodes[slot]);
-            scores[i] = policy->score(&cards, request);
-        }
+        if (slot == MAP_NONE || !cache->nodes[slot].has_devices)
+            continue;
+        struct cards cards = cache_cards_locked(cache, &cache->nodes[slot]);
+        /* What packing weighs is where the pod would go: there must be room. */
+        if (scoring.pack == NULL || allocate_check(&cards, request) == REASON_FITS)
+            scores[i] = score_cards(cache, slot, &cards, &scoring, NULL);
     }
     pthread_mutex_unlock(&cache->mutex);
 }

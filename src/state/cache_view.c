@@ -144,8 +144,12 @@ static int view_locked(const struct cache *cache, struct arena *mem, const struc
         .has_devices = node->has_devices,
         .device_plugin = node->device_plugin,
         .closed = cache_node_closed_locked(cache, node, NULL),
+        .allocatable = node->allocatable,
+        .used = node->used,
+        .other_pods = node->guests,
     };
-    if (copy_str(mem, node->name, &view.name) < 0 || view_cards(cache, mem, node, &view) < 0 ||
+    struct str model = node->model > 0 ? cache->packing.models[node->model] : (struct str){"", 0};
+    if (copy_str(mem, node->name, &view.name) < 0 || copy_str(mem, model, &view.gpu_model) < 0 || view_cards(cache, mem, node, &view) < 0 ||
         view_pods(mem, node, &view) < 0)
         return -ENOMEM;
     *ret = view;
@@ -260,6 +264,28 @@ static int check_card(const struct node *node, const struct cards *cards, enum d
     return 0;
 }
 
+/* What a node gives of CPU and memory is the sum over its pods, those without devices included. */
+static int check_host(const struct cache *cache, uint32_t slot, struct error *err)
+{
+    const struct node *node = &cache->nodes[slot];
+    struct host_amount used = {0};
+    uint32_t guests = 0;
+    for (const struct pod_record *pod = node->pods; pod != NULL; pod = pod->next)
+        host_add(&used, &pod->host, 1);
+    for (uint32_t i = 0; i < cache->guests.capacity; i++) {
+        const struct guest *guest = &cache->guests.slots[i];
+        if (!guests_used(&cache->guests, i) || guest->node != slot)
+            continue;
+        host_add(&used, &guest->amount, 1);
+        guests++;
+    }
+    if (guests != node->guests || used.cpu_milli != node->used.cpu_milli ||
+        used.memory_bytes != node->used.memory_bytes)
+        return error_set(err, -EFAULT, "node %.*s: CPU and memory are not those of its pods",
+                         STR_ARG(node->name));
+    return 0;
+}
+
 static int check_node(const struct cache *cache, const struct node *node, struct error *err)
 {
     struct cards cards = cache_cards_locked(cache, node);
@@ -356,7 +382,11 @@ int cache_check(struct cache *cache, struct error *err)
     for (uint32_t i = 0; rc == 0 && i < cache->node_slots; i++) {
         if (cache->nodes[i].name.data != NULL)
             rc = check_node(cache, &cache->nodes[i], err);
+        if (rc == 0)
+            rc = check_host(cache, i, err);
     }
+    if (rc == 0)
+        rc = cache_pack_check_locked(cache, err);
     pthread_mutex_unlock(&cache->mutex);
     return rc;
 }

@@ -55,7 +55,7 @@ static void apply(struct cache *cache, const struct event *event)
         .shares = event->shares,
         .share_count = event->share_count,
     };
-    struct node_facts node = {event->name, event->device_plugin};
+    struct node_facts node = {.name = event->name, .device_plugin = event->device_plugin};
     struct pod_event_result result;
     struct error err;
     switch (event->type) {

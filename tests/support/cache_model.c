@@ -88,8 +88,8 @@ static struct pod_request random_request(void)
 
 static const struct device_policy *random_policy(void)
 {
-    static const char *const policies[] = {"default", "binpack", "spread"};
-    return device_policy_find(str_from(policies[below(3)]));
+    static const char *const policies[] = {"default", "binpack", "spread", "pack"};
+    return device_policy_find(str_from(policies[below(4)]));
 }
 
 /* Shares as another scheduler might have written them: right, wrong, on cards that are not there. */
@@ -178,7 +178,9 @@ static int op_node(void)
     struct model_node *node = &world.nodes[n];
     node->has_node = below(4) != 0;
     node->device_plugin = node->has_node && below(6) == 0;
-    struct node_facts facts = {world_node_name(n), node->device_plugin};
+    struct node_facts facts = {.name = world_node_name(n),
+                               .device_plugin = node->device_plugin,
+                               .allocatable = {100 * below(100), (int64_t)below(100) << 30}};
     if (node->has_node) {
         assert_int_equal(cache_node_set(cache, &facts), 0);
         node->node_mark = world.marks[CACHE_NODES];
@@ -255,7 +257,8 @@ struct told {
 
 static struct pod pod_facts(int p)
 {
-    return (struct pod){.id = {STR("ns"), STR("pod"), world_pod_uid(p)}};
+    return (struct pod){.id = {STR("ns"), STR("pod"), world_pod_uid(p)},
+                        .host = {100 * p, (int64_t)p << 28}};
 }
 
 /* Somebody's word on where the pod runs and on which cards. */
@@ -606,10 +609,13 @@ static int op_rank(void)
     struct str candidates[NODES_MAX + 1];
     enum reason reasons[NODES_MAX + 1];
     int64_t scores[NODES_MAX + 1];
-    struct ranking ranking = {.policy = &node_policy_binpack,
+    struct ranking ranking = {.policy = below(2) == 0 ? &node_policy_binpack : &node_policy_pack,
+                              .host = pod_facts(p).host,
                               .demote = below(2) == 0 && pod->only != ONLY_WENT,
                               .now_ns = world.now,
                               .scores = scores};
+    if (below(2) == 0)
+        assert_int_equal(cache_pack_prepare(cache, world.now), 0);
     for (int n = 0; n <= count; n++)
         candidates[n] = world_node_name(n % count);
     uint32_t expired = 0;
@@ -664,11 +670,13 @@ static int op_look(void)
     int64_t score;
     struct arena mem;
     struct pod_view view;
+    struct host_amount host = pod_facts(p).host;
     struct pod_id other = {STR("ns"), STR("other"), world_pod_uid(p)};
     size_t size = (size_t)below((int)sizeof text + 1);
     size_t len = cache_explain(cache, name, &request, text, size);
     assert_true(size == 0 ? len == 0 : len < size && text[len] == '\0');
-    cache_score(cache, &request, &node_policy_binpack, &name, 1, &score);
+    cache_score(cache, &request, &host,
+                below(2) == 0 ? &node_policy_binpack : &node_policy_pack, &name, 1, &score);
     assert_true(score >= 0 && (world.nodes[n].has_devices || score == 0));
     arena_init(&mem, 0);
     assert_int_equal(cache_pod_find(cache, &other, &mem, &view),

@@ -210,9 +210,9 @@ static void bounds_are_held(void **state)
                "only\n");
     assert_bad(HEAD "policy:\n  device: none\n",
                "f.yaml:4:11: policy.device: none is not a device policy "
-               "(default|binpack|spread)\n");
+               "(default|binpack|spread|pack)\n");
     assert_bad(HEAD "policy:\n  node: default\n",
-               "f.yaml:4:9: policy.node: default is not a node policy (binpack|spread|none)\n");
+               "f.yaml:4:9: policy.node: default is not a node policy (binpack|spread|pack|none)\n");
     assert_bad(HEAD "unknownPods: open\n",
                "f.yaml:3:14: unknownPods: open is not one of close|ignore\n");
     assert_bad(HEAD "embedded:\n  manifests: \"a\\nf.yaml:1:1: forged\"\n",

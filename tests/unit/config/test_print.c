@@ -202,7 +202,7 @@ static void lines_are_short_and_reference_has_every_key(void **state)
     assert_int_equal(rows, config_key_count + 2);
     assert_non_null(strstr(out.data, "| `server.port` | integer, 0 to 65535 | `9876` | no | "));
     assert_non_null(
-        strstr(out.data, "| `policy.device` | default, binpack or spread | `default` | yes | "));
+        strstr(out.data, "| `policy.device` | default, binpack, spread or pack | `default` | yes | "));
     assert_non_null(
         strstr(out.data, "| `server.idleTimeout` | duration, 95s to 3600s | `120s` | no | "));
     assert_non_null(strstr(

@@ -23,7 +23,8 @@ static struct pack_point points[2 * MODELS * (DEMANDS_MAX + 1)];
 
 static void learn(const struct pack_demand *demands, uint32_t count)
 {
-    const struct pack_mix mix = {demands, count, MODELS, 6400, 0};
+    const struct pack_mix mix = {
+        .demands = demands, .count = count, .models = MODELS, .cluster_cards = 6400};
     void *work = malloc(pack_learn_work_bytes(count));
     assert_non_null(work);
     assert_true(pack_learn_points(count, MODELS) <= sizeof(points) / sizeof(points[0]));
@@ -277,8 +278,8 @@ static void test_gain_of_whole_card(void **state)
     const int32_t cards[] = {0, 1000, 1000};
     const struct pack_node node = node_of(8000, 9000, 3, cards);
     struct pack_option options[PACK_OPTIONS_MAX];
-    assert_int_equal(pack_options(&tables, &node, &mix[0].pod, options), 1);
-    assert_int_equal(options[0].card, PACK_NO_CARD);
+    assert_int_equal(pack_options(&tables, &node, &mix[0].pod, NULL, options), 1);
+    assert_int_equal(options[0].card, 1);
     assert_near(options[0].gain, -FIT(2, 8));
 }
 
@@ -293,14 +294,14 @@ static void test_gain_of_cpu_pod(void **state)
     const struct pack_node node = node_of(8000, 9000, 2, cards);
     struct pack_pod pod = {3000, 0, 0, 0, PACK_MODELS_ANY, 0};
     struct pack_option options[PACK_OPTIONS_MAX];
-    assert_int_equal(pack_options(&tables, &node, &pod, options), 1);
+    assert_int_equal(pack_options(&tables, &node, &pod, NULL, options), 1);
     assert_near(options[0].gain, 2 * (2500 / 3600.0) - 2 - FIT(2, 8));
     pod.cpu_milli = 5000;
-    pack_options(&tables, &node, &pod, options);
+    pack_options(&tables, &node, &pod, NULL, options);
     assert_near(options[0].gain, 2 * (1500 / 3600.0) - 2 - 0.12 * 2 - FIT(2, 8));
     pod.cpu_milli = 0;
     pod.memory_mib = 8000; /* 500 for each card that needs 1000 */
-    pack_options(&tables, &node, &pod, options);
+    pack_options(&tables, &node, &pod, NULL, options);
     assert_near(options[0].gain, 2 * 0.5 - 2 - FIT(2, 8));
 }
 
@@ -313,7 +314,7 @@ static void test_options_of_shared_pod(void **state)
     const int32_t cards[] = {1000, 700, 500};
     const struct pack_node node = node_of(0, 0, 3, cards);
     struct pack_option options[PACK_OPTIONS_MAX];
-    assert_int_equal(pack_options(&tables, &node, &mix[0].pod, options), 2);
+    assert_int_equal(pack_options(&tables, &node, &mix[0].pod, NULL, options), 2);
     assert_int_equal(options[0].card, 2);
     assert_int_equal(options[1].card, 0);
     /* before: for half of the pods 500 and 700 are too little: F = 600; after 850 - 250 of that */
@@ -331,10 +332,10 @@ static void test_empty_mix_is_best_fit(void **state)
     const struct pack_node fuller = node_of(9000, 9000, 3, cards);
     const struct pack_pod pod = {1000, 1000, 1, 300, PACK_MODELS_ANY, 0};
     struct pack_option here[PACK_OPTIONS_MAX], there[PACK_OPTIONS_MAX];
-    assert_int_equal(pack_options(&tables, &node, &pod, here), 2);
+    assert_int_equal(pack_options(&tables, &node, &pod, NULL, here), 2);
     assert_int_equal(here[0].card, 1);
     assert_true(here[0].gain > here[1].gain);
-    pack_options(&tables, &fuller, &pod, there);
+    pack_options(&tables, &fuller, &pod, NULL, there);
     assert_true(there[0].gain > here[0].gain);
 }
 
@@ -363,14 +364,14 @@ static void test_scarcity(void **state)
     assert_int_equal(market.copies[0], 1);
 
     struct pack_option options[PACK_OPTIONS_MAX];
-    pack_options(&tables, &node, &mix[0].pod, options);
+    pack_options(&tables, &node, &mix[0].pod, NULL, options);
     assert_int_equal(options[0].lost[0], 0); /* 4 cards and 8 cores are left */
     node.cpu_milli = 8000;
-    pack_options(&tables, &node, &mix[0].pod, options);
+    pack_options(&tables, &node, &mix[0].pod, NULL, options);
     assert_int_equal(options[0].lost[0], 1);
     assert_near(pack_copies_cost(&tables, &prices, options[0].lost), prices.copy[0]);
     node.cpu_milli = 20000;
-    pack_options(&tables, &node, &mix[1].pod, options);
+    pack_options(&tables, &node, &mix[1].pod, NULL, options);
     assert_int_equal(options[0].lost[0], 1); /* of five cards it takes two */
 }
 
@@ -412,7 +413,8 @@ static void test_missing_pods(void **state)
         char bytes[256 << 10];
     } work;
     assert_true(pack_learn_work_bytes(2) <= sizeof(work));
-    struct pack_mix sample = {mix, 2, MODELS, 6400, 1};
+    struct pack_mix sample = {
+        .demands = mix, .count = 2, .models = MODELS, .cluster_cards = 6400, .missing = 1};
     pack_learn(&sample, &pack_default_weights, points, &work, &tables);
     assert_int_equal(tables.group_count, 1); /* nobody asks for a model */
     mix[1].pod.models = 1;

@@ -95,11 +95,11 @@ static void test_mistakes_of_the_owner(void **state)
 {
     (void)state;
     refuse((struct policy_words){.node = STR("packed")},
-           "deviceshare.io/node-policy: \"packed\" is none of binpack|spread|none");
+           "deviceshare.io/node-policy: \"packed\" is none of binpack|spread|pack|none");
     refuse((struct policy_words){.node = STR("")},
-           "deviceshare.io/node-policy: \"\" is none of binpack|spread|none");
+           "deviceshare.io/node-policy: \"\" is none of binpack|spread|pack|none");
     refuse((struct policy_words){.node = STR("spread"), .device = STR("none")},
-           "deviceshare.io/device-policy: \"none\" is none of default|binpack|spread");
+           "deviceshare.io/device-policy: \"none\" is none of default|binpack|spread|pack");
     refuse((struct policy_words){.strength = STR("must")},
            "deviceshare.io/node-policy-strength: \"must\" is none of prefer|require");
     refuse((struct policy_words){.node = STR("binpack"), .hami_node = STR("spread")},
@@ -119,7 +119,7 @@ static void test_a_long_value_is_cut_in_the_sentence(void **state)
     struct pod_policy policy;
     struct error err = {0};
     assert_int_equal(pod_policy_read(&words, &policy, &ignored, &err), -EINVAL);
-    assert_non_null(strstr(err.text, "xx\" is none of binpack|spread|none"));
+    assert_non_null(strstr(err.text, "xx\" is none of binpack|spread|pack|none"));
 }
 
 int main(void)

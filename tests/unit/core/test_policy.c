@@ -158,8 +158,8 @@ static void test_policy_names(void **state)
     strcpy(names, node_policy_names());
     for (char *name = strtok(names, "|"); name; name = strtok(NULL, "|"))
         assert_string_equal(node_policy_find(str_from(name))->name, name);
-    assert_string_equal(device_policy_names(), "default|binpack|spread");
-    assert_string_equal(node_policy_names(), "binpack|spread|none");
+    assert_string_equal(device_policy_names(), "default|binpack|spread|pack");
+    assert_string_equal(node_policy_names(), "binpack|spread|pack|none");
     assert_ptr_equal(device_policy_find(STR("LeastAllocated")), &device_policy_spread);
     assert_ptr_equal(device_policy_find(STR("MostAllocated")), &device_policy_binpack);
     assert_ptr_equal(node_policy_find(STR("LeastAllocated")), &node_policy_spread);

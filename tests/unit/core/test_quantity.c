@@ -87,6 +87,25 @@ static void test_any_number_of_digits(void **state)
     assert_int_equal(quantity_parse(STR("1e2147483647"), &value, NULL), -ERANGE);
 }
 
+/* Thousandths, rounded up as Kubernetes' MilliValue() does. */
+static void test_milli(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t milli;
+    } cases[] = {{"1", 1000},    {"250m", 250},      {"0.1", 100}, {"1.5", 1500}, {"1u", 1},
+                 {"-0.1u", -1},  {"1k", 1000000},    {"2Ki", 2048000}, {"0", 0},  {"1e3", 1000000}};
+    int64_t value;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(quantity_parse_milli(str_from(cases[i].text), &value, NULL), 0);
+        assert_int_equal(value, cases[i].milli);
+    }
+    assert_int_equal(quantity_parse_milli(STR("9223372036854775807"), &value, NULL), -ERANGE);
+    assert_int_equal(quantity_parse_milli(STR("8Ei"), &value, NULL), -ERANGE);
+    assert_int_equal(quantity_parse_milli(STR("x"), &value, NULL), -EINVAL);
+}
+
 /* Every power of two and its neighbours survive both canonical forms. */
 static void test_format_then_parse(void **state)
 {
@@ -114,6 +133,7 @@ int main(void)
         cmocka_unit_test(test_error_quotes_safely),
         cmocka_unit_test(test_any_number_of_digits),
         cmocka_unit_test(test_format_then_parse),
+        cmocka_unit_test(test_milli),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

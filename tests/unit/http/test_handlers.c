@@ -302,14 +302,17 @@ static void probes(void **state)
 static void cache_view(void **state)
 {
     (void)state;
-    assert_int_equal(cache_node_set(sched.cache, &(struct node_facts){.name = STR("a\"node")}), 0);
+    const struct node_facts facts = {
+        .name = STR("a\"node"), .allocatable = {.cpu_milli = 4000}, .gpu_model = STR("T4")};
+    assert_int_equal(cache_node_set(sched.cache, &facts), 0);
     struct exchange exchange = ask("/debug/cache", "", "");
     assert_int_equal(exchange.reply.status, 200);
     assert_true(contains(
         &exchange,
         "{\"name\":\"a\\\"node\",\"hasNode\":true,\"hasDevices\":false,"
         "\"devicePlugin\":false,\"closed\":false,"
-        "\"cards\":[],\"pods\":[]},\n{\"name\":\"n1\",\"hasNode\":true,\"hasDevices\":true,"
+        "\"cards\":[],\"pods\":[],\"otherPods\":0,\"allocatable\":{\"cpuMilli\":4000,"
+        "\"memoryBytes\":0},\"used\":{\"cpuMilli\":0,\"memoryBytes\":0},\"gpuModel\":\"T4\"},\n{\"name\":\"n1\",\"hasNode\":true,\"hasDevices\":true,"
         "\"devicePlugin\":false,\"closed\":false,\"cards\":[{"
         "\"type\":\"gpu\",\"minor\":0,\"id\":\"G0\","
         "\"registered\":true,\"usable\":true,\"pods\":0,"
@@ -339,11 +342,35 @@ static void cache_view_is_for_this_machine(void **state)
     release(&exchange);
 }
 
+/* Before anybody packs there is a mix and nothing else; then the tables of the shipped guess. */
+static void policy_view(void **state)
+{
+    (void)state;
+    struct exchange exchange = ask("/debug/policy", "", "");
+    assert_int_equal(exchange.reply.status, 200);
+    assert_true(contains(&exchange, "{\"pack\":\n{\"on\":false,\"podsSeen\":0,"));
+    assert_true(contains(&exchange, "\"learned\":null,\n\"mix\":[],\n\"valueOfPercent\":[],\n"
+                                    "\"models\":[],\n\"severalCards\":[]}}\n"));
+    release(&exchange);
+    assert_int_equal(cache_pack_prepare(sched.cache, clock_now_ns(&sched.clock)), 0);
+    exchange = ask("/debug/policy", "", "");
+    assert_true(contains(&exchange, "{\"on\":true,"));
+    assert_true(contains(&exchange, "\"learned\":{\"times\":1,\"podsSeen\":0,"));
+    assert_true(contains(&exchange, "\"valueOfPercent\":[0.000000,"));
+    assert_true(contains(&exchange, ",1.000000],\n\"models\":[\n{\"name\":\"\",\"freeValue\":"));
+    assert_true(contains(&exchange, "\"cards\":8,\"milli\":1000,\"copies\":0,\"price\":"));
+    release(&exchange);
+    exchange = send_from(false, "/debug/policy", "", "");
+    assert_int_equal(exchange.reply.status, 403);
+    assert_false(contains(&exchange, "mix"));
+    release(&exchange);
+}
+
 static void views_at_the_end_of_memory(void **state)
 {
     (void)state;
-    const char *const views[] = {"/debug/cache", "/metrics"};
-    for (unsigned i = 0; i < 2; i++) {
+    const char *const views[] = {"/debug/cache", "/metrics", "/debug/policy"};
+    for (unsigned i = 0; i < 3; i++) {
         mem_fail_at(0);
         struct exchange exchange = ask(views[i], "", "");
         long allocations = mem_count();
@@ -415,6 +442,7 @@ int main(void)
         TEST(readiness_names_the_leader),
         TEST(cache_view),
         TEST(cache_view_is_for_this_machine),
+        TEST(policy_view),
         TEST(views_at_the_end_of_memory),
         TEST(card_gauges),
         cmocka_unit_test(query_parameters),

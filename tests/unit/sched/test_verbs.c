@@ -210,7 +210,7 @@ static void test_filter_of_an_invalid_policy(void **state)
             assert_int_equal(answer.reasons[i], REASON_INVALID);
         assert_string_equal(answer.invalid_text,
                             "deviceshare.io/device-policy: \"tight\" is none of "
-                            "default|binpack|spread");
+                            "default|binpack|spread|pack");
         assert_int_equal(sched_pod_changed(&sched, &call.pod), 0);
     }
     /* The call is older than the mistake. */

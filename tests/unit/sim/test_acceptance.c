@@ -135,8 +135,7 @@ static void test_fragmentation_of_the_empty_cluster(void **state)
     for (uint32_t i = 0; i < trace.node_count; i++)
         ranks[i] = i;
     assert_int_equal(cluster_init(&cluster, &trace, ranks, &arena), 0);
-    assert_int_equal(learner_init(&learner, &trace, &arena), 0);
-    learner_learn_list(&learner);
+    assert_int_equal(learner_init(&learner, &trace, LEARN_LIST, &arena), 0);
     assert_int_equal(learner.tables.typical_count, 35);
     assert_true(fabs(learner.tables.typical[0].share - 0.134818) < 1e-6);
     for (uint32_t i = 0; i < cluster.count; i++) {
@@ -169,8 +168,7 @@ static void test_value_table(void **state)
     struct arena arena;
     arena_init(&arena, 0);
     read_trace("default", &trace);
-    assert_int_equal(learner_init(&learner, &trace, &arena), 0);
-    learner_learn_list(&learner);
+    assert_int_equal(learner_init(&learner, &trace, LEARN_LIST, &arena), 0);
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
         assert_true(fabs(learner.tables.value[want[i].cells] - want[i].value) < 1e-9);
     arena_done(&arena);

@@ -131,10 +131,10 @@ static int made_trace(struct trace *ret)
 }
 
 /* Churn in two worlds at once: every decision must be the same. */
-static void same_choices(const struct trace *trace, const char *policy, bool learn_seen)
+static void same_choices(const struct trace *trace, const char *policy, enum learn learn)
 {
     struct experiment with = experiment_of(trace, policy), without = with;
-    with.learn_seen = without.learn_seen = learn_seen;
+    with.learn = without.learn = learn;
     without.no_cache = true;
     static struct world a, b;
     struct sim_random draws = {3}, random_a = {5}, random_b = {5};
@@ -180,9 +180,9 @@ static void test_memo_changes_no_choice(void **state)
     struct trace trace;
     assert_int_equal(made_trace(&trace), 0);
     for (unsigned i = 0; sim_policy_at(i) != NULL; i++)
-        same_choices(&trace, sim_policy_at(i)->name, false);
-    same_choices(&trace, "pack", true);
-    same_choices(&trace, "fgd", true);
+        same_choices(&trace, sim_policy_at(i)->name, LEARN_LIST);
+    same_choices(&trace, "pack", LEARN_SEEN);
+    same_choices(&trace, "fgd", LEARN_SEEN);
     trace_done(&trace);
 }
 
@@ -281,7 +281,7 @@ static void test_without_memory(void **state)
     struct experiment_result result;
     assert_int_equal(trace_from(small_nodes, small_pods, &trace, NULL), 0);
     struct experiment experiment = experiment_of(&trace, "pack");
-    experiment.learn_seen = true;
+    experiment.learn = LEARN_SEEN;
     uint32_t ranks[] = {0, 1}, pods[] = {0, 1, 2, 3, 4};
     const struct arrivals arrivals = {pods, 5, ranks};
     struct sim_random random = {1};

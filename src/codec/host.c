@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec/host.h"
+
+#include <errno.h>
+
+#include "core/quantity.h"
+
+/* The text of a quantity that is a string or a number; data NULL if it is neither. */
+static struct str quantity_text(struct str value, char buffer[READER_KEY_MAX])
+{
+    switch (reader_type(value)) {
+    case READER_STRING:
+        return reader_key(value, buffer);
+    case READER_NUMBER:
+        return value;
+    default:
+        return (struct str){NULL, 0};
+    }
+}
+
+static bool find_amount(const struct reader_field *map, const char *name,
+                        int (*parse)(struct str, int64_t *, struct error *), int64_t *ret)
+{
+    char buffer[READER_KEY_MAX];
+    struct str value;
+    if (map->value.data == NULL || reader_type(map->value) != READER_OBJECT ||
+        !reader_find(map->value, name, &value))
+        return false;
+    struct str text = quantity_text(value, buffer);
+    if (text.data == NULL)
+        return false;
+    struct error why;
+    int64_t amount = 0;
+    int rc = parse(text, &amount, &why);
+    if (rc == -ERANGE)
+        amount = INT64_MAX;
+    *ret = amount > 0 && (rc == 0 || rc == -ERANGE) ? amount : 0;
+    return true;
+}
+
+void host_amount_override(const struct reader_field *map, struct host_amount *amount)
+{
+    find_amount(map, "cpu", quantity_parse_milli, &amount->cpu_milli);
+    find_amount(map, "memory", quantity_parse, &amount->memory_bytes);
+}
+
+struct host_amount host_amount_decode(const struct reader_field *map)
+{
+    struct host_amount amount = {0};
+    host_amount_override(map, &amount);
+    return amount;
+}

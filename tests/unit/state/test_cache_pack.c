@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the cache keeps for policies that pack; that it decides as the simulator does is shown by
+ * tests/unit/sim/test_live.c. */
+#include "state/cache.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+
+#define GIB (INT64_C(1) << 30)
+
+static struct cache *cache;
+static struct arena mem;
+static const struct pod_policy no_policy;
+
+static int setup(void **state)
+{
+    (void)state;
+    arena_init(&mem, 0);
+    cache = cache_new(UNKNOWN_PODS_CLOSE);
+    return cache != NULL ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    if (cache_check(cache, &err) < 0)
+        fail_msg("%s", err.text);
+    cache_free(cache);
+    arena_done(&mem);
+    return 0;
+}
+
+static struct pod_request gpus(int64_t count, int64_t percent)
+{
+    struct pod_request request = {0};
+    request.of[DEVICE_GPU] = (struct device_request){
+        .count = count,
+        .each = {.percent = percent, .ratio = percent},
+        .named = DIM_BIT(DIM_PERCENT) | DIM_BIT(DIM_RATIO),
+        .whole = percent == 100,
+    };
+    return request;
+}
+
+static void add_node(const char *name, uint32_t cards, int64_t cpu_milli)
+{
+    struct device devices[8];
+    const struct node_facts facts = {.name = str_from(name),
+                                     .allocatable = {cpu_milli, 256 * GIB},
+                                     .gpu_model = STR("T4")};
+    for (uint32_t i = 0; i < cards; i++)
+        devices[i] = (struct device){.kind = DEVICE_GPU,
+                                      .minor = (int32_t)i,
+                                      .healthy = true,
+                                      .total = {100, 100, 16 * GIB},
+                                      .id = STR("")};
+    assert_int_equal(cache_node_set(cache, &facts), 0);
+    assert_int_equal(
+        cache_devices_set(cache, facts.name, &(struct inventory){devices, cards}, NULL), 0);
+}
+
+/* A pod of so much CPU and half as many GiB; `node` NULL = pending. */
+static void see(const char *uid, const char *node, int64_t cores, struct pod_request request)
+{
+    struct pod_event_result result;
+    struct pod pod = {.id = {STR("ns"), str_from(uid), str_from(uid)},
+                      .node_name = node != NULL ? str_from(node) : STR(""),
+                      .host = {1000 * cores, cores * GIB / 2}};
+    assert_int_equal(cache_pod_set(cache, &pod, &request, &no_policy, &result), 0);
+}
+
+static int64_t cores_used(const char *node, uint32_t *ret_others)
+{
+    struct node_view view;
+    if (cache_node_get(cache, str_from(node), &mem, &view) != 1)
+        return -1;
+    *ret_others = view.other_pods;
+    assert_int_equal(view.used.memory_bytes, view.used.cpu_milli * GIB / 2000);
+    return view.used.cpu_milli / 1000;
+}
+
+/* All pods count that run there, with devices or without; bookings too. */
+static void test_cpu_and_memory(void **state)
+{
+    (void)state;
+    uint32_t others;
+    enum reason reason;
+    struct placement placement;
+    add_node("a", 2, 32000);
+    see("plain", "a", 3, gpus(0, 0));
+    see("waits", NULL, 5, gpus(0, 0));
+    see("card", NULL, 7, gpus(1, 50));
+    assert_int_equal(cores_used("a", &others), 3);
+    assert_int_equal(others, 1);
+    assert_int_equal(
+        cache_book(cache, STR("card"), STR("a"), &device_policy_pack, &placement, &reason), BOOK_OK);
+    assert_int_equal(cores_used("a", &others), 10);
+    see("waits", "a", 5, gpus(0, 0));
+    see("waits", "a", 5, gpus(0, 0)); /* once more: setting, not adding */
+    assert_int_equal(cores_used("a", &others), 15);
+    see("waits", "a", 6, gpus(0, 0)); /* resized in place */
+    assert_int_equal(cores_used("a", &others), 16);
+    cache_pod_remove(cache, STR("plain"));
+    cache_forget(cache, STR("card"));
+    assert_int_equal(cores_used("a", &others), 6);
+    assert_int_equal(others, 1);
+}
+
+/* Pods are told before their node, and outlive it. */
+static void test_node_comes_and_goes(void **state)
+{
+    (void)state;
+    uint32_t others;
+    see("early", "a", 4, gpus(0, 0));
+    assert_int_equal(cores_used("a", &others), 4);
+    add_node("a", 1, 32000);
+    cache_node_remove(cache, STR("a"));
+    cache_devices_remove(cache, STR("a"));
+    assert_int_equal(cores_used("a", &others), 4);
+    see("early", "b", 4, gpus(0, 0));
+    assert_int_equal(cores_used("a", &others), -1);
+    assert_int_equal(cores_used("b", &others), 4);
+    cache_pod_remove(cache, STR("early"));
+    assert_int_equal(cores_used("b", &others), -1);
+}
+
+/* A list that does not name them ends them, in slices. */
+static void test_relist(void **state)
+{
+    (void)state;
+    uint32_t others;
+    char uid[16];
+    add_node("a", 1, 32000);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(uid, sizeof uid, "pod-%d", i);
+        see(uid, "a", 1, gpus(0, 0));
+    }
+    uint32_t mark = cache_list_begin(cache, CACHE_PODS);
+    for (int i = 0; i < 1000; i += 3) {
+        snprintf(uid, sizeof uid, "pod-%d", i);
+        if (i % 2 == 0)
+            cache_list_keep(cache, CACHE_PODS, str_from(uid));
+        else
+            see(uid, "a", 1, gpus(0, 0));
+    }
+    assert_int_equal(cache_list_end(cache, CACHE_PODS, mark), 666);
+    assert_int_equal(cores_used("a", &others), 334);
+    assert_int_equal(others, 334);
+}
+
+static void rank(const struct node_policy *policy, struct pod_request request, int64_t scores[2])
+{
+    struct str names[] = {STR("a"), STR("b")};
+    enum reason reasons[2];
+    struct ranking ranking = {.policy = policy, .scores = scores};
+    cache_rank(cache, STR("none"), &request, names, 2, reasons, &ranking);
+}
+
+/* Without tables, as when memory ends at the first attempt to learn, pack is binpack. */
+static void test_best_fit_without_tables(void **state)
+{
+    (void)state;
+    int64_t packed[2], fitted[2];
+    add_node("a", 2, 32000);
+    add_node("b", 2, 32000);
+    see("p", NULL, 1, gpus(1, 50));
+    enum reason reason;
+    struct placement placement;
+    assert_int_equal(
+        cache_book(cache, STR("p"), STR("b"), &device_policy_pack, &placement, &reason), BOOK_OK);
+    rank(&node_policy_pack, gpus(1, 50), packed);
+    rank(&node_policy_binpack, gpus(1, 50), fitted);
+    assert_int_equal(packed[0], fitted[0]);
+    assert_int_equal(packed[1], fitted[1]);
+    assert_true(packed[1] > packed[0]);
+    int failures = 0, rc;
+    do {
+        mem_fail_at(failures + 1);
+        rc = cache_pack_prepare(cache, 0);
+        mem_fail_at(0);
+        assert_true(rc == 0 || rc == -ENOMEM);
+        failures += rc < 0;
+    } while (rc < 0);
+    assert_true(failures >= 4);
+    rank(&node_policy_pack, gpus(1, 50), packed);
+    assert_true(packed[1] > packed[0]);
+}
+
+/* Half a card is free on a node without CPU, and on one with: packing takes the first, where nothing
+ * else could be done with it... unless the pod needs the CPU. */
+static void test_cpu_counts(void **state)
+{
+    (void)state;
+    int64_t scores[2];
+    add_node("a", 1, 64000);
+    add_node("b", 1, 64000);
+    see("fills-b", "b", 60, gpus(0, 0));
+    for (int i = 0; i < 400; i++) {
+        char uid[16];
+        snprintf(uid, sizeof uid, "pod-%d", i);
+        see(uid, NULL, 8, gpus(1, 100));
+    }
+    assert_int_equal(cache_pack_prepare(cache, 0), 0);
+    rank(&node_policy_pack, gpus(1, 100), scores);
+    assert_true(scores[1] > scores[0]); /* b's card is of no use to the usual pod */
+    see("fills-b", "b", 0, gpus(0, 0));
+    see("fills-a", "a", 60, gpus(0, 0));
+    rank(&node_policy_pack, gpus(1, 100), scores);
+    assert_true(scores[0] > scores[1]);
+}
+
+/* Learned once for the guess, then as pods come; and when the cluster's cards change. */
+static void test_learns_when_due(void **state)
+{
+    (void)state;
+    struct pack_view view;
+    add_node("a", 4, 32000);
+    assert_int_equal(cache_pack_view(cache, &mem, &view), 0);
+    assert_false(view.on);
+    assert_int_equal(view.learned_times, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cache_pack_prepare(cache, 7), 0);
+    assert_int_equal(cache_pack_view(cache, &mem, &view), 0);
+    assert_true(view.on);
+    assert_int_equal(view.learned_times, 1);
+    assert_int_equal(view.learned_ns, 7);
+    assert_int_equal(view.cards, 4);
+    assert_int_equal(view.card_bytes, 16 * GIB);
+    assert_true(view.prior_pods > 0 && view.mix_count == 0 && view.scarce_count > 0);
+    for (uint32_t i = 0; i < view.scarce_count; i++)
+        if (view.scarce[i].pod.cards == 4)
+            assert_int_equal(view.scarce[i].copies, 1);
+
+    see("p", NULL, 2, gpus(4, 100));
+    add_node("b", 4, 32000);
+    assert_int_equal(cache_pack_prepare(cache, 8), 0);
+    assert_int_equal(cache_pack_view(cache, &mem, &view), 0);
+    assert_int_equal(view.learned_times, 2);
+    assert_int_equal(view.cards, 8);
+    assert_int_equal(view.mix_count, 1);
+    assert_int_equal(view.mix[0].pod.cards, 4);
+    assert_int_equal(view.model_count, 2); /* T4, and no name */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_cpu_and_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_node_comes_and_goes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_relist, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_best_fit_without_tables, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cpu_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_learns_when_due, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
