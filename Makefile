@@ -195,7 +195,7 @@ FORCE:
 # ---- targets for people -------------------------------------------------------------------------
 .PHONY: FORCE all run tests test check conformance model analyze fuzz fuzz-run \
 	test-check test-unit test-property test-conformance \
-	test-corpus test-integration test-bare test-image e2e e2e-all e2e-parts figures bench \
+	test-corpus test-integration test-bare test-image e2e e2e-all e2e-parts figures pictures bench \
 	install uninstall clean help deps
 
 all: $(PROGRAMS) | deps ## build the programs (default)
@@ -258,6 +258,10 @@ e2e-all: ## play the stories on each Kubernetes version that is known (half an h
 	@for version in $(E2E_VERSIONS); do \
 		$(MAKE) --no-print-directory e2e K8S_VERSION=$$version || failed="$$failed $$version"; done; \
 		test -z "$$failed" || { echo "failed on$$failed" >&2; exit 1; }
+
+pictures: all | deps ## draw the pictures of docs/which-policy.md (TRACES=folder: the curves too)
+	@$(PYTHON) docs/pictures/draw.py modes --build '$(B)'
+	@$(if $(TRACES),$(PYTHON) docs/pictures/draw.py curves --build '$(B)' --traces '$(TRACES)')
 
 figures: all e2e-parts | deps ## measure on a real control plane, minutes (ARGS=, see docs/figures.md)
 	@DEVICESHARE_BUILD='$(B)' K8S_VERSION='$(K8S_VERSION)' PYTHONDONTWRITEBYTECODE=1 \
