@@ -53,6 +53,54 @@ bool allocate_fits_empty(const struct cards *cards, const struct pod_request *re
 /* allocate_check for kube-scheduler: a shortage that no waiting mends is REASON_TOO_BIG. */
 enum reason allocate_verdict(const struct cards *cards, const struct pod_request *request);
 
+/* A request made ready for a glance at many nodes; of kind DEVICE_KIND_MAX if a glance does not do. */
+struct allocate_ask {
+    enum device_kind kind;
+    enum reason insufficient;
+    bool whole, by_bytes;
+    int64_t count;
+    int64_t percent, ratio, bytes; /* -1: not named */
+};
+
+/* Make it ready. */
+void allocate_ask(const struct pod_request *request, struct allocate_ask *ret);
+
+/* Does a card with this fit take what is asked for? */
+static inline bool allocate_takes(const struct card_fit *fit, const struct allocate_ask *ask)
+{
+    return (ask->percent <= fit->percent) & (ask->ratio <= fit->ratio) & (ask->bytes <= fit->bytes);
+}
+
+/* allocate_verdict() from what the cards come to (of all kinds) if that tells, else REASON_MAX: then the
+ * cards themselves must be looked at. */
+static inline enum reason allocate_glance(const struct cards_sum sums[DEVICE_KIND_MAX],
+                                          const struct allocate_ask *ask)
+{
+    if (ask->kind == DEVICE_KIND_MAX)
+        return REASON_MAX;
+    const struct cards_sum *sum = &sums[ask->kind];
+    bool fits = false;
+    if (allocate_takes(&sum->most, ask)) {
+        if (ask->whole) {
+            if (!sum->uniform)
+                return REASON_MAX;
+            fits = ask->count <= sum->idle && allocate_takes(&sum->empty, ask);
+        } else if (ask->count <= sum->count && allocate_takes(&sum->least, ask)) {
+            fits = true;
+        } else if (ask->count == 1 && sum->peak) {
+            fits = true;
+        } else if (ask->count < sum->count) {
+            return REASON_MAX;
+        }
+    }
+    if (fits)
+        return REASON_FITS;
+    if (!sum->uniform || (ask->by_bytes && !sum->memory_known))
+        return REASON_MAX;
+    return ask->count <= sum->count && allocate_takes(&sum->empty, ask) ? ask->insufficient
+                                                                        : REASON_TOO_BIG;
+}
+
 /* Choose cards. REASON_FITS and *ret_plan filled, or the reason of allocate_check and *ret_plan
  * untouched. */
 enum reason allocate_choose(const struct cards *cards, const struct pod_request *request,

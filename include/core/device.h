@@ -92,11 +92,34 @@ struct card_columns {
     struct str *model;
 };
 
+/* The largest request of each dimension that a card takes, whatever of the others it needs with it: the
+ * figures derived from a request are in here, so that a request fits if and only if it is no larger in
+ * any dimension that it names. -1: the card does not have the dimension. */
+struct card_fit {
+    int32_t percent, ratio;
+    int64_t bytes;
+};
+
+/* What a node's cards of one kind come to: with it most nodes are decided without a look at their
+ * cards. */
+struct cards_sum {
+    struct card_fit most, least; /* by dimension: the most and the least that any one takes now */
+    struct card_fit empty;       /* uniform: what one takes that bears no pod */
+    uint16_t count;              /* of cards */
+    uint16_t idle;               /* cards that can give something and bear no pod */
+    bool peak;                   /* one card takes `most` in all dimensions */
+    bool uniform;                /* all are listed, can give something, and are of the same size */
+    bool listed;                 /* there is a listed card */
+    bool memory_known;           /* there is one that states its memory, or may do so once it recovers */
+    struct amount total, left;   /* of the listed cards together */
+};
+
 /* One node's cards: a window on columns that somebody else owns and does not change meanwhile. */
 struct cards {
     const struct card_columns *at;
     uint32_t first;
     uint16_t count[DEVICE_KIND_MAX];
+    const struct cards_sum *sum; /* by kind, as cards_add_up() gives them; NULL: nobody keeps them */
 };
 
 /* A node's cards, copied: to be changed at will, or read while the original changes. The texts of
@@ -158,6 +181,20 @@ void cards_refresh(struct card_columns *columns, uint32_t row);
  * the row. Taking more than is there is a programming error (assert). */
 void cards_charge(struct card_columns *columns, uint32_t row, const struct amount *amount,
                   uint32_t users, int sign);
+
+/* Add the cards of `kind` up; cards->sum is not looked at. Every bit of *ret is set, so that two sums can
+ * be compared as memory. */
+void cards_add_up(const struct cards *cards, enum device_kind kind, struct cards_sum *ret);
+
+/* The sum of `kind`: the one that is kept, or *space with a new one. */
+const struct cards_sum *cards_sum_of(const struct cards *cards, enum device_kind kind,
+                                     struct cards_sum *space);
+
+/* Listed, but unhealthy or with nothing to give: such a card may recover. */
+static inline bool cards_may_recover(const struct card_columns *columns, uint32_t row)
+{
+    return columns->registered[row] && columns->has[row] == 0;
+}
 
 /* One dimension of an amount. */
 static inline int64_t amount_get(const struct amount *amount, enum dimension dim)

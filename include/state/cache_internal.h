@@ -53,18 +53,20 @@ struct pod_record {
     struct str uid, ns, name; /* behind this struct, in its block */
 };
 
+/* What a scan reads comes first. */
 struct node {
     struct str name; /* owned, data NULL in an empty slot */
+    uint32_t scan_epoch;   /* last scan that named this node */
+    uint32_t unknown_pods; /* of its pods, with CHARGE_UNKNOWN */
     bool has_node, has_devices;
     bool device_plugin; /* as its Node says; false without one */
     uint16_t count[DEVICE_KIND_MAX];
+    struct cards_sum sum[DEVICE_KIND_MAX]; /* of its cards, kept with them */
     struct card_range range;
     char *texts;             /* block behind the id and model columns */
     struct pod_record *pods; /* that have their place here */
-    uint32_t unknown_pods;   /* of them, with CHARGE_UNKNOWN */
-    uint32_t scan_epoch;     /* last scan that named this node */
-    uint32_t guests;         /* pods without devices here, see state/guests.h */
-    uint32_t model;          /* of its cards, a number of packing_model() */
+    uint32_t guests; /* pods without devices here, see state/guests.h */
+    uint32_t model;  /* of its cards, a number of packing_model() */
     struct host_amount allocatable, used;
     uint32_t node_mark, devices_mark; /* last lists that named the Node and the Device object */
 };
@@ -180,6 +182,33 @@ void cache_charge_locked(struct cache *cache, struct pod_record *pod);
 /* The verdict on a node, `self`'s (may be NULL) own booking there not counted. */
 enum reason cache_judge_locked(const struct cache *cache, uint32_t slot,
                                const struct pod_request *request, const struct pod_record *self);
+
+/* A request that is put to many nodes. */
+struct question {
+    const struct pod_request *request;
+    struct pod_record *self; /* its own booking is not counted; NULL: nobody's */
+    struct allocate_ask ask;
+    bool refuse_device_plugin, close_unknown;
+};
+
+/* Make it ready. The request is borrowed. */
+void cache_question_locked(const struct cache *cache, const struct pod_request *request,
+                           struct pod_record *self, struct question *ret);
+
+/* cache_judge_locked() with a glance first, which does for nearly all nodes. */
+static inline enum reason cache_glance_locked(const struct cache *cache, uint32_t slot,
+                                              const struct question *question)
+{
+    const struct node *node = &cache->nodes[slot];
+    bool plain = node->has_node && node->has_devices &&
+                 !(node->device_plugin && question->refuse_device_plugin) &&
+                 !(node->unknown_pods > 0 && question->close_unknown) &&
+                 (question->self == NULL || question->self->node != slot);
+    enum reason reason = plain ? allocate_glance(node->sum, &question->ask) : REASON_MAX;
+    if (reason != REASON_MAX)
+        return reason;
+    return cache_judge_locked(cache, slot, question->request, question->self);
+}
 
 /* The pod is not in flight any more; what filter answered is still known. */
 void cache_land_locked(struct cache *cache, struct pod_record *pod);

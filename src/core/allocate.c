@@ -96,44 +96,32 @@ static bool plan_holds(const struct pod_request *request, enum device_kind last)
     return true;
 }
 
-/* Listed, but unhealthy or with nothing to give: it may recover, so it never makes a request
- * hopeless. */
-static bool may_recover(const struct card_columns *at, uint32_t row)
-{
-    return at->registered[row] && at->has[row] == 0;
-}
+static const enum reason shortage_of[] = {REASON_INSUFFICIENT_GPU, REASON_INSUFFICIENT_RDMA,
+                                          REASON_INSUFFICIENT_FPGA};
 
 /* Why a kind of which too few cards fit is short. */
 static enum reason shortage(const struct cards *cards, enum device_kind kind,
                             const struct device_request *request)
 {
     static const enum reason none[] = {REASON_NO_GPU, REASON_NO_RDMA, REASON_NO_FPGA};
-    static const enum reason insufficient[] = {REASON_INSUFFICIENT_GPU, REASON_INSUFFICIENT_RDMA,
-                                               REASON_INSUFFICIENT_FPGA};
-    const struct card_columns *at = cards->at;
-    uint32_t begin = cards_begin(cards, kind);
-    bool listed = false, memory_known = false;
-
-    for (uint32_t row = begin; row < begin + cards->count[kind]; row++) {
-        listed |= at->registered[row];
-        memory_known |= at->has[row] & DIM_BIT(DIM_BYTES) || may_recover(at, row);
-    }
-    if (!listed)
+    struct cards_sum space;
+    const struct cards_sum *sum = cards_sum_of(cards, kind, &space);
+    if (!sum->listed)
         return none[kind];
-    if (request->named & DIM_BIT(DIM_BYTES) && !memory_known)
+    if (request->named & DIM_BIT(DIM_BYTES) && !sum->memory_known)
         return REASON_MEMORY_UNKNOWN;
-    return insufficient[kind];
+    return shortage_of[kind];
 }
 
-static inline int64_t count_fitting(const struct card_columns *at, uint32_t begin, uint32_t end,
-                                    const struct need *need, bool by_bytes)
+/* Do `count` cards fit? The rest is not looked at. */
+static inline bool enough_fit(const struct card_columns *at, uint32_t begin, uint32_t end,
+                              const struct need *need, int64_t count, bool by_bytes)
 {
-    int64_t fitting = 0;
-    for (uint32_t row = begin; row < end; row++) {
+    for (uint32_t row = begin; row < end && count > 0; row++) {
         struct room room = room_now(at, row);
-        fitting += fits(need, &room, by_bytes);
+        count -= fits(need, &room, by_bytes);
     }
-    return fitting;
+    return count <= 0;
 }
 
 static enum reason check_kind(const struct cards *cards, enum device_kind kind,
@@ -146,11 +134,12 @@ static enum reason check_kind(const struct cards *cards, enum device_kind kind,
     struct need need = need_of(of);
     uint32_t begin = cards_begin(cards, kind);
     uint32_t end = begin + cards->count[kind];
-    int64_t fitting = need.bytes > 0 ? count_fitting(cards->at, begin, end, &need, true)
-                                     : count_fitting(cards->at, begin, end, &need, false);
-    if (fitting >= of->count && plan_holds(request, kind))
-        return REASON_FITS;
-    return shortage(cards, kind, of);
+    if (!plan_holds(request, kind))
+        return shortage(cards, kind, of);
+    bool enough = need.bytes > 0
+                      ? enough_fit(cards->at, begin, end, &need, of->count, true)
+                      : enough_fit(cards->at, begin, end, &need, of->count, false);
+    return enough ? REASON_FITS : shortage(cards, kind, of);
 }
 
 enum reason allocate_check_plain(const struct cards *cards, const struct pod_request *request)
@@ -179,7 +168,7 @@ static bool kind_fits_empty(const struct cards *cards, enum device_kind kind,
     int64_t fitting = 0;
     for (uint32_t row = begin; row < begin + cards->count[kind]; row++) {
         struct room room = room_if_empty(cards->at, row);
-        fitting += fits(&need, &room, need.bytes > 0) || may_recover(cards->at, row);
+        fitting += fits(&need, &room, need.bytes > 0) || cards_may_recover(cards->at, row);
     }
     return fitting >= of->count && plan_holds(request, kind);
 }
@@ -209,6 +198,35 @@ enum reason allocate_verdict(const struct cards *cards, const struct pod_request
             return reason;
     }
     return allocate_fits_empty(cards, request) ? first : REASON_TOO_BIG;
+}
+
+void allocate_ask(const struct pod_request *request, struct allocate_ask *ret)
+{
+    struct allocate_ask ask = {.kind = DEVICE_KIND_MAX};
+    uint32_t kinds = 0;
+    for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++) {
+        const struct device_request *of = &request->of[kind];
+        if (of->count == 0)
+            continue;
+        struct need need = need_of(of);
+        kinds++;
+        ask = (struct allocate_ask){
+            .kind = kind,
+            .insufficient = shortage_of[kind],
+            .count = of->count,
+            .whole = of->whole,
+            .by_bytes = of->named & DIM_BIT(DIM_BYTES),
+            .percent = of->named & DIM_BIT(DIM_PERCENT) || of->some_core ? need.percent : -1,
+            .ratio = of->named & DIM_BIT(DIM_RATIO) ? need.ratio : -1,
+            .bytes = of->named & DIM_BIT(DIM_BYTES) ? need.bytes : -1,
+        };
+    }
+    /* A request is by bytes or by ratio, never by both. */
+    bool plain = kinds == 1 && !allocate_has_detail(request) && (ask.ratio < 0 || ask.bytes < 0) && ask.bytes != 0 &&
+                 plan_holds(request, ask.kind);
+    if (!plain)
+        ask.kind = DEVICE_KIND_MAX;
+    *ret = ask;
 }
 
 /* The best cards of one kind so far, best first. */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
 
 struct dimension_row {
     const char *name;
@@ -177,6 +178,109 @@ void cards_copy(const struct cards *cards, struct card_copy *to)
     to->cards = *cards;
     to->cards.at = &to->columns;
     to->cards.first = 0;
+    to->cards.sum = NULL; /* they are to change */
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What a card takes of which so much is free. The fit rule of allocate.c, solved for the request:
+ *   ratio * total < (bytes + 1) * 100     and     bytes * 100 < (ratio + 1) * total   */
+static struct card_fit fit_of(unsigned has, const struct amount *left, int64_t total_bytes)
+{
+    struct card_fit fit = {-1, -1, -1};
+    if (has & DIM_BIT(DIM_PERCENT))
+        fit.percent = (int32_t)left->percent;
+    if (has & DIM_BIT(DIM_RATIO))
+        fit.ratio = (int32_t)(total_bytes > 0
+                                  ? smaller(left->ratio, ((left->bytes + 1) * 100 - 1) / total_bytes)
+                                  : left->ratio);
+    if (has & DIM_BIT(DIM_BYTES))
+        fit.bytes = has & DIM_BIT(DIM_RATIO)
+                        ? smaller(left->bytes, ((left->ratio + 1) * total_bytes - 1) / 100)
+                        : left->bytes;
+    return fit;
+}
+
+static struct card_fit fit_now(const struct card_columns *at, uint32_t row)
+{
+    struct amount left = {at->free_percent[row], at->free_ratio[row], at->free_bytes[row]};
+    return fit_of(at->has[row], &left, at->total_bytes[row]);
+}
+
+/* The smaller of each dimension, or the larger. */
+static struct card_fit join(struct card_fit a, struct card_fit b, bool least)
+{
+    return (struct card_fit){
+        .percent = (a.percent < b.percent) == least ? a.percent : b.percent,
+        .ratio = (a.ratio < b.ratio) == least ? a.ratio : b.ratio,
+        .bytes = (a.bytes < b.bytes) == least ? a.bytes : b.bytes,
+    };
+}
+
+static bool same_fit(struct card_fit a, struct card_fit b)
+{
+    return a.percent == b.percent && a.ratio == b.ratio && a.bytes == b.bytes;
+}
+
+static bool same_size(const struct card_columns *at, uint32_t a, uint32_t b)
+{
+    return at->has[a] == at->has[b] && at->total[a].percent == at->total[b].percent &&
+           at->total[a].ratio == at->total[b].ratio && at->total[a].bytes == at->total[b].bytes;
+}
+
+/* The parts of a sum that tell what fits. */
+static void add_up_fits(const struct card_columns *at, uint32_t begin, uint32_t end,
+                        struct cards_sum *sum)
+{
+    sum->uniform = end > begin;
+    for (uint32_t row = begin; row < end; row++) {
+        struct card_fit fit = fit_now(at, row);
+        sum->most = row == begin ? fit : join(sum->most, fit, false);
+        sum->least = row == begin ? fit : join(sum->least, fit, true);
+        sum->uniform &= at->has[row] != 0 && same_size(at, begin, row);
+        if (at->has[row] != 0 && at->pods[row] == 0)
+            sum->idle++;
+    }
+    for (uint32_t row = begin; row < end && !sum->peak; row++)
+        sum->peak = same_fit(fit_now(at, row), sum->most);
+    if (sum->uniform)
+        sum->empty = fit_of(at->has[begin], &at->total[begin], at->total[begin].bytes);
+}
+
+static void add_amounts(struct amount *to, int64_t percent, int64_t ratio, int64_t bytes)
+{
+    to->percent += percent;
+    to->ratio += ratio;
+    to->bytes += bytes;
+}
+
+void cards_add_up(const struct cards *cards, enum device_kind kind, struct cards_sum *ret)
+{
+    const struct card_columns *at = cards->at;
+    uint32_t begin = cards_begin(cards, kind), end = begin + cards->count[kind];
+    memset(ret, 0, sizeof *ret);
+    ret->count = cards->count[kind];
+    add_up_fits(at, begin, end, ret);
+    for (uint32_t row = begin; row < end; row++) {
+        if (!at->registered[row])
+            continue;
+        ret->listed = true;
+        ret->memory_known |= at->has[row] & DIM_BIT(DIM_BYTES) || cards_may_recover(at, row);
+        add_amounts(&ret->total, at->total[row].percent, at->total[row].ratio, at->total[row].bytes);
+        add_amounts(&ret->left, at->free_percent[row], at->free_ratio[row], at->free_bytes[row]);
+    }
+}
+
+const struct cards_sum *cards_sum_of(const struct cards *cards, enum device_kind kind,
+                                     struct cards_sum *space)
+{
+    if (cards->sum != NULL)
+        return &cards->sum[kind];
+    cards_add_up(cards, kind, space);
+    return space;
 }
 
 int64_t memory_ratio_to_bytes(int64_t ratio, int64_t total_bytes)

@@ -44,24 +44,14 @@ int64_t score_amounts(enum score_strategy strategy, const int64_t weight[DIM_MAX
 int64_t score_node(enum score_strategy strategy, const struct score_weights *weights,
                    const struct cards *cards, const struct pod_request *request)
 {
-    const struct card_columns *at = cards->at;
     int64_t score = 0;
-    uint32_t row = cards->first;
     for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++) {
-        struct amount total = {0}, left = {0};
-        for (uint32_t end = row + cards->count[kind]; row < end; row++) {
-            if (!at->registered[row])
-                continue;
-            total.percent += at->total[row].percent;
-            total.ratio += at->total[row].ratio;
-            total.bytes += at->total[row].bytes;
-            left.percent += at->free_percent[row];
-            left.ratio += at->free_ratio[row];
-            left.bytes += at->free_bytes[row];
-        }
-        if (request->of[kind].count > 0)
-            score += score_amounts(strategy, weights->weight[kind], &request->of[kind].each, &total,
-                                   &left);
+        if (request->of[kind].count == 0)
+            continue;
+        struct cards_sum space;
+        const struct cards_sum *sum = cards_sum_of(cards, kind, &space);
+        score += score_amounts(strategy, weights->weight[kind], &request->of[kind].each, &sum->total,
+                               &sum->left);
     }
     return score;
 }

@@ -191,7 +191,8 @@ void cache_node_remove(struct cache *cache, struct str name)
 struct cards cache_cards_locked(const struct cache *cache, const struct node *node)
 {
     (void)cache;
-    struct cards cards = {.at = card_range_columns(node->range), .first = node->range.first};
+    struct cards cards = {
+        .at = card_range_columns(node->range), .first = node->range.first, .sum = node->sum};
     memcpy(cards.count, node->count, sizeof cards.count);
     return cards;
 }
@@ -233,6 +234,14 @@ static int sort_inventory(const struct inventory *inventory, uint16_t order[CARD
     }
     *ret_text_bytes = text_bytes;
     return 0;
+}
+
+/* After any change of a node's cards. */
+static void add_up(const struct cache *cache, struct node *node)
+{
+    struct cards cards = cache_cards_locked(cache, node);
+    for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++)
+        cards_add_up(&cards, kind, &node->sum[kind]);
 }
 
 /* Put an inventory into fresh rows, nothing used yet. */
@@ -278,6 +287,7 @@ static void replace_rows(struct cache *cache, struct node *node, struct card_ran
     node->texts = texts;
     memset(node->count, 0, sizeof node->count);
     fill_rows(node, inventory, order);
+    add_up(cache, node);
     cache->counts.view.cards += card_count(node);
     cache->gains++;
     cache_pack_stale_locked(cache, (uint32_t)(node - cache->nodes));
@@ -395,7 +405,7 @@ void cache_record_free(struct pod_record *pod)
  * nothing: the charge waits in the record for its return. */
 static void apply_charges(struct cache *cache, const struct pod_record *pod, int sign)
 {
-    const struct node *node = &cache->nodes[pod->node];
+    struct node *node = &cache->nodes[pod->node];
     struct cards cards = cache_cards_locked(cache, node);
     struct card_columns *columns = card_range_columns(node->range);
     for (uint32_t i = 0; i < pod->share_count; i++) {
@@ -404,6 +414,7 @@ static void apply_charges(struct cache *cache, const struct pod_record *pod, int
         if (row != UINT32_MAX)
             cards_charge(columns, row, &charge->amount, charge->beside + 1, sign);
     }
+    add_up(cache, node);
 }
 
 static void count_trust(struct cache *cache, const struct pod_record *pod, int sign)

@@ -78,6 +78,19 @@ enum reason cache_judge_locked(const struct cache *cache, uint32_t slot,
     return reason;
 }
 
+void cache_question_locked(const struct cache *cache, const struct pod_request *request,
+                           struct pod_record *self, struct question *ret)
+{
+    *ret = (struct question){
+        .request = request,
+        .self = self,
+        .refuse_device_plugin = request->of[DEVICE_GPU].count > 0 &&
+                                cache->device_plugin_nodes == DEVICE_PLUGIN_NODES_REFUSE,
+        .close_unknown = cache->unknown_pods == UNKNOWN_PODS_CLOSE,
+    };
+    allocate_ask(request, &ret->ask);
+}
+
 /* Slot of names[i]: kube-scheduler sends nodes in an order that seldom changes, so the slot after the last
  * one is tried before the map. */
 static uint32_t find_next(const struct cache *cache, struct str name, uint32_t *last)
@@ -143,6 +156,8 @@ static void scan_locked(struct cache *cache, struct pod_record *self,
                         enum reason *reasons, const struct scoring *scoring,
                         const struct ranking *ranking)
 {
+    struct question question;
+    cache_question_locked(cache, request, self, &question);
     uint32_t epoch = next_epoch(cache), last = 0;
     bool fits = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -153,7 +168,7 @@ static void scan_locked(struct cache *cache, struct pod_record *self,
             reasons[i] = REASON_DUPLICATE;
         } else {
             cache->nodes[slot].scan_epoch = epoch;
-            reasons[i] = cache_judge_locked(cache, slot, request, self);
+            reasons[i] = cache_glance_locked(cache, slot, &question);
             fits |= reasons[i] == REASON_FITS;
         }
         if (ranking == NULL)

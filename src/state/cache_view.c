@@ -303,6 +303,11 @@ static int check_node(const struct cache *cache, const struct node *node, struct
         return error_set(err, -EFAULT, "node %.*s: %u unknown pods, counted %u",
                          STR_ARG(node->name), unknown, node->unknown_pods);
     for (unsigned kind = 0; kind < DEVICE_KIND_MAX; kind++) {
+        struct cards_sum sum;
+        cards_add_up(&cards, (enum device_kind)kind, &sum);
+        if (memcmp(&sum, &node->sum[kind], sizeof sum) != 0)
+            return error_set(err, -EFAULT, "node %.*s: the sum of its %ss is an old one",
+                             STR_ARG(node->name), device_kind_name((enum device_kind)kind));
         uint32_t begin = cards_begin(&cards, (enum device_kind)kind);
         for (uint32_t row = begin; row < begin + cards.count[kind]; row++) {
             int rc = check_card(node, &cards, (enum device_kind)kind, row, err);

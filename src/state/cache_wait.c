@@ -69,7 +69,9 @@ static bool fits_anywhere(struct cache *cache, const struct pod_request *request
     for (uint32_t slot = 0; !fits && slot < slots; slot++) {
         pthread_mutex_lock(&cache->mutex);
         slots = cache->node_slots;
-        fits = slot < slots && cache_judge_locked(cache, slot, request, NULL) == REASON_FITS;
+        struct question question;
+        cache_question_locked(cache, request, NULL, &question);
+        fits = slot < slots && cache_glance_locked(cache, slot, &question) == REASON_FITS;
         pthread_mutex_unlock(&cache->mutex);
     }
     return fits;

@@ -31,8 +31,10 @@ static const struct scan_case cases[] = {
 static void scan_once(const struct cache *cache, uint32_t slots, const struct pod_request *request,
                       enum reason *reasons)
 {
+    struct question question;
+    cache_question_locked(cache, request, NULL, &question);
     for (uint32_t slot = 0; slot < slots; slot++)
-        reasons[slot] = cache_judge_locked(cache, slot, request, NULL);
+        reasons[slot] = cache_glance_locked(cache, slot, &question);
 }
 
 static void scan_case(struct fleet *fleet, const struct scan_case *test, const struct scale *scale)
