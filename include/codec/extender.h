@@ -27,7 +27,8 @@ extern const struct codec_limits codec_default_limits;
 
 /* filter and prioritize. Required: Pod with metadata.uid, name and namespace and no spec.nodeName (an
  * assigned pod is -EINVAL naming Pod.spec.nodeName), and one of NodeNames and Nodes not null (both:
- * NodeNames counts). Nodes.items null = no candidates. Everything in *ret lives in `mem`. */
+ * NodeNames counts). Nodes.items null = no candidates. Names are slices of `body` where they can be;
+ * everything else in *ret lives in `mem`. */
 int extender_decode_candidates(struct str body, const struct codec_limits *limits, struct arena *mem,
                                struct candidates_call *ret, struct error *err);
 

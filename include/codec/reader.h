@@ -87,6 +87,9 @@ int reader_field_object(const struct reader_field *field, struct reader_field *f
 /* Check that the field is an array, if it is there, and give its number of items. */
 int reader_field_array(const struct reader_field *field, uint32_t *ret_count, struct error *err);
 
+/* The same with a number that may be too large, but costs less: as many items find room. */
+int reader_field_room(const struct reader_field *field, uint32_t *ret_room, struct error *err);
+
 /* Text of a string field. */
 int reader_field_string(const struct reader_field *field, struct arena *mem, struct str *ret,
                       struct error *err);
@@ -101,6 +104,9 @@ int reader_field_bool(const struct reader_field *field, bool *ret, struct error 
 /* Text of a string value; escapes decoded, a lone surrogate becomes U+FFFD. -EINVAL when it is not a
  * string. */
 int reader_string(struct str value, struct arena *mem, struct str *ret, struct error *err);
+
+/* The same without a copy: a slice of the text that was checked, or in `mem` if it had escapes. */
+int reader_text(struct str value, struct arena *mem, struct str *ret, struct error *err);
 
 /* Length of the text of a value that is a string, or of a key, without making it. */
 size_t reader_string_length(struct str value);

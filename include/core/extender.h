@@ -31,6 +31,7 @@ struct filter_answer {
 
 struct prioritize_answer {
     const int64_t *scores; /* 0..10, one a candidate */
+    const bool *repeated;  /* named before in the same call: left out of the answer; NULL: none was */
 };
 
 struct preempt_victims {

@@ -18,4 +18,7 @@ int intake_request(const struct pod *pod, const struct hami_rules *rules, struct
  * its owner in err and *ret invalid. Words of HAMi's that mean nothing here are counted. */
 int intake_policy(const struct pod *pod, struct pod_policy *ret, struct error *err);
 
+/* Set repeated[i] where names[i] came before; others stay as they are. 0 or -ENOMEM. */
+int intake_repeated(const struct str *names, uint32_t count, bool *repeated);
+
 #endif

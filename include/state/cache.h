@@ -168,10 +168,11 @@ void cache_rank(struct cache *cache, struct str uid, const struct pod_request *r
                 const struct str *names, uint32_t count, enum reason *reasons,
                 struct ranking *ranking);
 
-/* Raw node scores of a policy: scores[i] for names[i]; 0 for nodes that are unknown or have no cards. */
-void cache_score(struct cache *cache, const struct pod_request *request,
-                 const struct host_amount *host, const struct node_policy *policy, const struct str *names, uint32_t count,
-                 int64_t *scores);
+/* Raw node scores of a policy: scores[i] for names[i]; 0 for nodes that are unknown or have no cards.
+ * repeated[i] is set for a name that was given before, if its node is known. Returns how many are not. */
+uint32_t cache_score(struct cache *cache, const struct pod_request *request,
+                     const struct host_amount *host, const struct node_policy *policy,
+                     const struct str *names, uint32_t count, int64_t *scores, bool *repeated);
 
 /* Would the request fit on `node` once the bookings of these pods there are given back? Computed on a
  * copy. Pods that hold nothing on that node change nothing. */

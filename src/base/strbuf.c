@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/word.h"
 
 enum { CAPACITY_FIRST = 64 };
 
@@ -133,8 +134,47 @@ static void escape_json(struct strbuf *buf, unsigned char c)
     strbuf_add(buf, text, length);
 }
 
+/* Is there nothing to escape? What is more than one byte of UTF-8 is not looked at closely. */
+static bool is_plain(struct str text)
+{
+    const char *at = text.data, *end = text.data + text.len;
+    for (; end - at >= LANE_BYTES; at += LANE_BYTES)
+        if (lane_special(lane_load(at)) != 0)
+            return false;
+    for (; end - at >= WORD_BYTES; at += WORD_BYTES) {
+        uint64_t word = word_load(at);
+        if ((word_equal(word, '"') | word_equal(word, '\\') | word_not_plain(word)) != 0)
+            return false;
+    }
+    for (; at < end; at++)
+        if ((unsigned char)*at < 0x20 || *at == '"' || *at == '\\')
+            return false;
+    return true;
+}
+
+static void add_plain_string(struct strbuf *buf, struct str text)
+{
+    if (text.len > SIZE_MAX - 2) {
+        buf->failed = true;
+        return;
+    }
+    if (!strbuf_reserve(buf, text.len + 2))
+        return;
+    char *to = buf->data + buf->len;
+    *to++ = '"';
+    memcpy(to, text.data, text.len);
+    to += text.len;
+    *to++ = '"';
+    *to = '\0';
+    buf->len += text.len + 2;
+}
+
 void strbuf_json_string(struct strbuf *buf, struct str text)
 {
+    if (text.len > 0 && is_plain(text)) {
+        add_plain_string(buf, text);
+        return;
+    }
     strbuf_putc(buf, '"');
     size_t start = 0; /* of the run of bytes that need no escape */
     for (size_t i = 0; i < text.len; i++) {

@@ -74,26 +74,28 @@ static int check_node_count(const struct reader_field *field, uint32_t count,
 static int decode_node_names(const struct reader_field *field, const struct codec_limits *limits,
                              struct arena *mem, struct candidates_call *call, struct error *err)
 {
-    uint32_t count = 0;
-    int rc = reader_field_array(field, &count, err);
-    if (rc == 0)
-        rc = check_node_count(field, count, limits, err);
+    uint32_t room = 0, count = 0;
+    int rc = reader_field_room(field, &room, err);
+    if (rc == 0 && room > limits->nodes) {
+        room = reader_count(field->value);
+        rc = check_node_count(field, room, limits, err);
+    }
     if (rc < 0)
         return rc;
 
-    struct str *names = arena_alloc(mem, count, sizeof(*names));
+    struct str *names = arena_alloc(mem, room, sizeof(*names));
     if (names == NULL) {
         reader_no_memory(err);
         return reader_at(err, "%s", field->name);
     }
     struct reader_iter iter = reader_iterate(field->value);
     struct str value;
-    for (uint32_t i = 0; reader_next_item(&iter, &value); i++) {
-        rc = reader_string(value, mem, &names[i], err);
+    for (; reader_next_item(&iter, &value); count++) {
+        rc = reader_text(value, mem, &names[count], err);
         if (rc == 0)
-            rc = check_node_name(names[i], limits, err);
+            rc = check_node_name(names[count], limits, err);
         if (rc < 0)
-            return reader_at(err, "%s[%u]", field->name, i);
+            return reader_at(err, "%s[%u]", field->name, count);
     }
     call->nodes = names;
     call->node_count = count;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/extender.h"
 
-#include "base/map.h"
 #include "codec/reader.h"
 
 /* A sentence for people; it may have been cut inside a character, and what is no UTF-8 must not
@@ -58,9 +57,25 @@ static void write_fitting_nodes(const struct candidates_call *call,
     strbuf_puts(out, "]},\"NodeNames\":null");
 }
 
+/* The sentences of a map of failures as JSON, each written once. */
+struct sentences {
+    struct strbuf of[REASON_MAX];
+};
+
+static struct str sentence_of(struct sentences *sentences, const struct filter_answer *answer,
+                              enum reason reason, struct strbuf *out)
+{
+    struct strbuf *text = &sentences->of[reason];
+    bool own_text = reason == REASON_INVALID && answer->invalid_text != NULL;
+    if (text->len == 0)
+        write_sentence(own_text ? answer->invalid_text : reason_text(reason), text);
+    out->failed |= text->failed;
+    return (struct str){text->data, text->len};
+}
+
 /* The map of nodes that failed with this verdict to their texts. */
 static void write_failed(const struct candidates_call *call, const struct filter_answer *answer,
-                         enum verdict verdict, struct strbuf *out)
+                         enum verdict verdict, struct sentences *sentences, struct strbuf *out)
 {
     const char *separator = "";
     strbuf_putc(out, '{');
@@ -68,11 +83,10 @@ static void write_failed(const struct candidates_call *call, const struct filter
         enum reason reason = answer->reasons[i];
         if (reason == REASON_DUPLICATE || reason_verdict(reason) != verdict)
             continue;
-        bool own_text = reason == REASON_INVALID && answer->invalid_text != NULL;
         strbuf_puts(out, separator);
         strbuf_json_string(out, call->nodes[i]);
         strbuf_putc(out, ':');
-        write_sentence(own_text ? answer->invalid_text : reason_text(reason), out);
+        strbuf_add_str(out, sentence_of(sentences, answer, reason, out));
         separator = ",";
     }
     strbuf_putc(out, '}');
@@ -81,15 +95,18 @@ static void write_failed(const struct candidates_call *call, const struct filter
 void extender_encode_filter(const struct candidates_call *call, const struct filter_answer *answer,
                             struct strbuf *out)
 {
+    struct sentences sentences = {0};
     if (call->full_nodes)
         write_fitting_nodes(call, answer, out);
     else
         write_fitting_names(call, answer, out);
     strbuf_puts(out, ",\"FailedNodes\":");
-    write_failed(call, answer, VERDICT_NOT_NOW, out);
+    write_failed(call, answer, VERDICT_NOT_NOW, &sentences, out);
     strbuf_puts(out, ",\"FailedAndUnresolvableNodes\":");
-    write_failed(call, answer, VERDICT_NEVER, out);
+    write_failed(call, answer, VERDICT_NEVER, &sentences, out);
     strbuf_puts(out, ",\"Error\":\"\"}");
+    for (enum reason reason = 0; reason < REASON_MAX; reason++)
+        strbuf_done(&sentences.of[reason]);
 }
 
 void extender_encode_filter_error(const char *text, struct strbuf *out)
@@ -103,26 +120,19 @@ void extender_encode_filter_error(const char *text, struct strbuf *out)
 void extender_encode_prioritize(const struct candidates_call *call,
                                 const struct prioritize_answer *answer, struct strbuf *out)
 {
-    struct map seen;
-    map_init(&seen);
-    const char *separator = "";
+    const char *separator = "{\"Host\":";
     strbuf_putc(out, '[');
     for (uint32_t i = 0; i < call->node_count; i++) {
-        if (map_get(&seen, call->nodes[i]) != MAP_NONE)
+        if (answer->repeated != NULL && answer->repeated[i])
             continue;
-        if (map_put(&seen, call->nodes[i], i) < 0) {
-            out->failed = true;
-            break;
-        }
-        strbuf_printf(out, "%s{\"Host\":", separator);
+        strbuf_puts(out, separator);
         strbuf_json_string(out, call->nodes[i]);
         strbuf_puts(out, ",\"Score\":");
         strbuf_int(out, answer->scores[i]);
         strbuf_putc(out, '}');
-        separator = ",";
+        separator = ",{\"Host\":";
     }
     strbuf_putc(out, ']');
-    map_done(&seen);
 }
 
 static void write_victims(const struct preempt_victims *victims, struct strbuf *out)

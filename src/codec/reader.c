@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/parse.h"
+#include "base/word.h"
 #include "codec/skip.h"
 #include "core/quantity.h"
 
@@ -185,6 +186,15 @@ struct str reader_key(struct str key, char buffer[READER_KEY_MAX])
     return (struct str){buffer, unescape(raw, buffer)};
 }
 
+static int decode_escapes(struct str raw, struct arena *mem, struct str *ret, struct error *err)
+{
+    char *text = arena_alloc(mem, raw.len + 1, 1);
+    if (text == NULL)
+        return reader_no_memory(err);
+    *ret = (struct str){text, unescape(raw, text)};
+    return 0;
+}
+
 int reader_string(struct str value, struct arena *mem, struct str *ret, struct error *err)
 {
     if (reader_type(value) != READER_STRING)
@@ -198,10 +208,18 @@ int reader_string(struct str value, struct arena *mem, struct str *ret, struct e
         *ret = copy;
         return 0;
     }
-    char *text = arena_alloc(mem, raw.len + 1, 1);
-    if (text == NULL)
-        return reader_no_memory(err);
-    *ret = (struct str){text, unescape(raw, text)};
+    return decode_escapes(raw, mem, ret, err);
+}
+
+int reader_text(struct str value, struct arena *mem, struct str *ret, struct error *err)
+{
+    if (reader_type(value) != READER_STRING)
+        return reader_bad(err, "must be a string");
+
+    struct str raw = between_quotes(value);
+    if (has_escape(raw))
+        return decode_escapes(raw, mem, ret, err);
+    *ret = raw;
     return 0;
 }
 
@@ -300,16 +318,43 @@ int reader_field_object(const struct reader_field *field, struct reader_field *f
     return rc < 0 ? reader_at(err, "%s", field->name) : 0;
 }
 
-int reader_field_array(const struct reader_field *field, uint32_t *ret_count, struct error *err)
+/* 1: an array, 0: missing. */
+static int check_array(const struct reader_field *field, struct error *err)
 {
     if (field->value.data == NULL)
         return 0;
-    if (reader_type(field->value) != READER_ARRAY) {
-        reader_bad(err, "must be an array");
-        return reader_at(err, "%s", field->name);
-    }
-    *ret_count = reader_count(field->value);
-    return 0;
+    if (reader_type(field->value) == READER_ARRAY)
+        return 1;
+    reader_bad(err, "must be an array");
+    return reader_at(err, "%s", field->name);
+}
+
+int reader_field_array(const struct reader_field *field, uint32_t *ret_count, struct error *err)
+{
+    int rc = check_array(field, err);
+    if (rc > 0)
+        *ret_count = reader_count(field->value);
+    return rc < 0 ? rc : 0;
+}
+
+/* One more than the commas. */
+static uint32_t room_of(struct str array)
+{
+    const char *at = array.data, *end = array.data + array.len;
+    uint32_t commas = 0;
+    for (; end - at >= LANE_BYTES; at += LANE_BYTES)
+        commas += word_count(lane_bits(lane_equal(lane_load(at), ',')));
+    for (; at < end; at++)
+        commas += *at == ',';
+    return commas < UINT32_MAX ? commas + 1 : commas;
+}
+
+int reader_field_room(const struct reader_field *field, uint32_t *ret_room, struct error *err)
+{
+    int rc = check_array(field, err);
+    if (rc > 0)
+        *ret_room = room_of(field->value);
+    return rc < 0 ? rc : 0;
 }
 
 int reader_field_string(const struct reader_field *field, struct arena *mem, struct str *ret,

@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "base/map.h"
 #include "base/metrics.h"
 #include "core/rank.h"
 #include "sched/intake.h"
@@ -21,21 +20,16 @@ static void fill(enum reason *reasons, uint32_t count, enum reason reason)
 
 /* Mark every candidate that was named before. The cache sees this for the nodes it knows; where names did
  * not go through a scan, or are unknown to it, the names themselves are compared. */
-static int mark_duplicates(const struct candidates_call *call, enum reason *reasons)
+static int mark_duplicates(const struct candidates_call *call, struct arena *mem,
+                           enum reason *reasons)
 {
-    struct map seen;
-    map_init(&seen);
-    int rc = 0;
-    for (uint32_t i = 0; rc == 0 && i < call->node_count; i++) {
-        if (reasons[i] == REASON_DUPLICATE)
-            continue;
-        if (map_get(&seen, call->nodes[i]) != MAP_NONE)
+    bool *repeated = arena_alloc(mem, call->node_count, sizeof *repeated);
+    if (repeated == NULL || intake_repeated(call->nodes, call->node_count, repeated) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < call->node_count; i++)
+        if (repeated[i])
             reasons[i] = REASON_DUPLICATE;
-        else
-            rc = map_put(&seen, call->nodes[i], i);
-    }
-    map_done(&seen);
-    return rc;
+    return 0;
 }
 
 /* What is decided on: identity and request of the stored object, with which the body must agree,
@@ -84,7 +78,7 @@ static int answer_invalid(const struct candidates_call *call, struct arena *mem,
 {
     struct str text = arena_str(mem, str_from(why->text));
     fill(reasons, call->node_count, REASON_INVALID);
-    if (text.data == NULL || mark_duplicates(call, reasons) < 0)
+    if (text.data == NULL || mark_duplicates(call, mem, reasons) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     metrics_add(METRIC_INVALID_REQUESTS, 0, 1);
     *ret = (struct filter_answer){.reasons = reasons, .invalid_text = text.data};
@@ -203,7 +197,7 @@ static int answer_ranked(const struct question *question, struct arena *mem, enu
     int64_t kept = rank(question, mem, reasons);
     for (uint32_t i = 0; i < call->node_count; i++)
         unknown += reasons[i] == REASON_UNKNOWN_NODE;
-    if (kept < 0 || (unknown > 1 && mark_duplicates(call, reasons) < 0))
+    if (kept < 0 || (unknown > 1 && mark_duplicates(call, mem, reasons) < 0))
         return error_set(err, -ENOMEM, "out of memory");
     if (kept == 0) {
         metrics_add(METRIC_SAMPLE_REJECTED, 0, 1);
@@ -216,11 +210,11 @@ static int answer_ranked(const struct question *question, struct arena *mem, enu
 }
 
 /* A pod without devices fits wherever kube-scheduler thinks it does. */
-static int answer_neutral(const struct candidates_call *call, enum reason *reasons,
-                          struct filter_answer *ret, struct error *err)
+static int answer_neutral(const struct candidates_call *call, struct arena *mem,
+                          enum reason *reasons, struct filter_answer *ret, struct error *err)
 {
     fill(reasons, call->node_count, REASON_FITS);
-    if (mark_duplicates(call, reasons) < 0)
+    if (mark_duplicates(call, mem, reasons) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     uint32_t fit = 0;
     for (uint32_t i = 0; i < call->node_count; i++)
@@ -252,7 +246,7 @@ int sched_filter(struct sched *sched, const struct candidates_call *call, struct
     if (invalid)
         return answer_invalid(call, mem, reasons, &why, ret, err);
     if (!request_any(&request))
-        return answer_neutral(call, reasons, ret, err);
+        return answer_neutral(call, mem, reasons, ret, err);
     if (policy.invalid)
         return answer_invalid(call, mem, reasons, &why_not_policy, ret, err);
     struct question question = question_of(sched, call, &request, &policy);

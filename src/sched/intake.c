@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched/intake.h"
 
+#include "base/map.h"
+
 #include <errno.h>
 
 #include "base/metrics.h"
@@ -27,5 +29,20 @@ int intake_policy(const struct pod *pod, struct pod_policy *ret, struct error *e
     int rc = pod_policy_read(&pod->policy_words, ret, &ignored, err);
     if (ignored > 0)
         metrics_add(METRIC_WORDS_IGNORED, 0, ignored);
+    return rc;
+}
+
+int intake_repeated(const struct str *names, uint32_t count, bool *repeated)
+{
+    struct map seen;
+    map_init(&seen);
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        if (map_get(&seen, names[i]) != MAP_NONE)
+            repeated[i] = true;
+        else
+            rc = map_put(&seen, names[i], i);
+    }
+    map_done(&seen);
     return rc;
 }

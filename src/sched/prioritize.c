@@ -28,15 +28,20 @@ int sched_prioritize(struct sched *sched, const struct candidates_call *call, st
     if (rc < 0)
         return rc;
     int64_t *scores = arena_alloc(mem, call->node_count, sizeof *scores);
-    if (scores == NULL)
+    bool *repeated = arena_alloc(mem, call->node_count, sizeof *repeated);
+    if (scores == NULL || repeated == NULL)
         return error_set(err, -ENOMEM, "out of memory");
     struct pod_request request = {0};
     struct error why;
     const struct node_policy *policy = policy_of(sched, &call->pod, mem);
+    uint32_t unknown = call->node_count;
     if (intake_request(&call->pod, &sched->hami_rules, &request, &why) == 0 &&
         request_any(&request))
-        cache_score(sched->cache, &request, &call->pod.host, policy, call->nodes, call->node_count,
-                    scores);
+        unknown = cache_score(sched->cache, &request, &call->pod.host, policy, call->nodes,
+                              call->node_count, scores, repeated);
+    /* The cache has seen which of the nodes that it knows came twice. */
+    if (unknown > 1 && intake_repeated(call->nodes, call->node_count, repeated) < 0)
+        return error_set(err, -ENOMEM, "out of memory");
     if (policy->weigh != NULL) {
         score_favour_best(scores, call->node_count);
     } else {
@@ -44,5 +49,6 @@ int sched_prioritize(struct sched *sched, const struct candidates_call *call, st
         score_stretch(scores, call->node_count);
     }
     ret->scores = scores;
+    ret->repeated = repeated;
     return 0;
 }

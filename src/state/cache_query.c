@@ -211,26 +211,33 @@ void cache_rank(struct cache *cache, struct str uid, const struct pod_request *r
     pthread_mutex_unlock(&cache->mutex);
 }
 
-void cache_score(struct cache *cache, const struct pod_request *request,
-                 const struct host_amount *host, const struct node_policy *policy,
-                 const struct str *names, uint32_t count, int64_t *scores)
+uint32_t cache_score(struct cache *cache, const struct pod_request *request,
+                     const struct host_amount *host, const struct node_policy *policy,
+                     const struct str *names, uint32_t count, int64_t *scores, bool *repeated)
 {
     pthread_mutex_lock(&cache->mutex);
-    uint32_t last = 0;
+    uint32_t epoch = next_epoch(cache), last = 0, unknown = 0;
     struct pack_decision space;
     struct scoring scoring = {policy, request, NULL};
     scoring.pack = decide_locked(cache, policy, request, host, &space);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = find_next(cache, names[i], &last);
+        struct node *node = slot != MAP_NONE ? &cache->nodes[slot] : NULL;
         scores[i] = 0;
-        if (slot == MAP_NONE || !cache->nodes[slot].has_devices)
+        unknown += node == NULL;
+        if (node == NULL)
             continue;
-        struct cards cards = cache_cards_locked(cache, &cache->nodes[slot]);
+        repeated[i] |= node->scan_epoch == epoch;
+        node->scan_epoch = epoch;
+        if (!node->has_devices)
+            continue;
+        struct cards cards = cache_cards_locked(cache, node);
         /* What packing weighs is where the pod would go: there must be room. */
         if (scoring.pack == NULL || allocate_check(&cards, request) == REASON_FITS)
             scores[i] = score_cards(cache, slot, &cards, &scoring, NULL);
     }
     pthread_mutex_unlock(&cache->mutex);
+    return unknown;
 }
 
 /* The verdict on a node without these pods; names given twice count once. */

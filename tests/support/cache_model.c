@@ -675,8 +675,10 @@ static int op_look(void)
     size_t size = (size_t)below((int)sizeof text + 1);
     size_t len = cache_explain(cache, name, &request, text, size);
     assert_true(size == 0 ? len == 0 : len < size && text[len] == '\0');
+    bool repeated = false;
     cache_score(cache, &request, &host,
-                below(2) == 0 ? &node_policy_binpack : &node_policy_pack, &name, 1, &score);
+                below(2) == 0 ? &node_policy_binpack : &node_policy_pack, &name, 1, &score,
+                &repeated);
     assert_true(score >= 0 && (world.nodes[n].has_devices || score == 0));
     arena_init(&mem, 0);
     assert_int_equal(cache_pod_find(cache, &other, &mem, &view),

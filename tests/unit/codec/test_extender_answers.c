@@ -134,8 +134,9 @@ static void test_prioritize_is_goldens(void **state)
     (void)state;
     const struct str nodes[] = {STR("gpu-node-02"), STR("gpu-node-01"), STR("gpu-node-02")};
     const int64_t scores[] = {10, 3, 10};
+    const bool repeated[] = {false, false, true};
     struct candidates_call call = {.nodes = nodes, .node_count = 3};
-    struct prioritize_answer answer = {.scores = scores};
+    struct prioritize_answer answer = {.scores = scores, .repeated = repeated};
     extender_encode_prioritize(&call, &answer, &out);
     assert_answer_is_file(BODY("responses/prioritize-ok.json"));
 

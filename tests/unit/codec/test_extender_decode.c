@@ -32,12 +32,17 @@ static int finish(void **state)
     return 0;
 }
 
-/* Decode and let go of the body at once: nothing in the call may point into it. */
+/* Decode and let go of the body at once: nothing in the call but the names may point into it. */
 static struct candidates_call candidates(struct str body)
 {
     struct candidates_call call;
     if (extender_decode_candidates(body, &codec_default_limits, &mem, &call, &err) != 0)
         fail_msg("%s", err.text);
+    struct str *names = arena_alloc(&mem, call.node_count, sizeof *names);
+    assert_non_null(names);
+    for (uint32_t i = 0; i < call.node_count; i++)
+        names[i] = arena_str(&mem, call.nodes[i]);
+    call.nodes = names;
     body_free(body);
     return call;
 }
