@@ -17,11 +17,10 @@
 #define METRIC_COUNTERS(X)                                                                         \
     X(METRIC_ALLOCATIONS, "scheduler_deviceshare_allocations_total",                               \
       "Device allocations decided at bind, by result.", "result", "success|refused|error|unknown") \
-    X(METRIC_REQUESTS, "deviceshare_extender_requests_total",                                      \
-      "Extender calls answered, by verb.", "verb", "filter|prioritize|preempt|bind")               \
+    X(METRIC_REQUESTS, "deviceshare_extender_requests_total", "Extender calls answered, by verb.", \
+      "verb", "filter|prioritize|preempt|bind")                                                    \
     X(METRIC_REQUEST_ERRORS, "deviceshare_extender_request_errors_total",                          \
-      "Extender calls answered with an error, by verb.", "verb",                                   \
-      "filter|prioritize|preempt|bind")                                                            \
+      "Extender calls answered with an error, by verb.", "verb", "filter|prioritize|preempt|bind") \
     X(METRIC_INVALID_REQUESTS, "deviceshare_invalid_device_requests_total",                        \
       "Filter calls for pods whose device request is invalid.", "", "")                            \
     X(METRIC_WORDS_IGNORED, "deviceshare_hami_policy_words_ignored_total",                         \
@@ -34,18 +33,21 @@
       "Pods whose allocation is not what was booked, by kind.", "kind",                            \
       "edited|moved|unbound|inconsistent|incomplete|unreadable|missing|doubled")                   \
     X(METRIC_BAD_OBJECTS, "deviceshare_bad_objects_total",                                         \
-      "API objects that could not be read, by kind.", "kind", "node|device|pod")                   \
+      "API objects that could not be read, by kind.", "kind", "node|device|pod|registration")      \
     X(METRIC_FILTER_WAITS, "deviceshare_filter_waits_total",                                       \
       "Filter calls that waited for the bind of a pod in flight, by what came of it.", "result",   \
-      "arrived|timeout|unknown")                                                                           \
+      "arrived|timeout|unknown")                                                                   \
+    X(METRIC_TURN_WAITS, "deviceshare_hami_turn_waits_total",                                      \
+      "Binds that waited for HAMi's device plugin to set up the pod before, by what came of it.",  \
+      "result", "arrived|timeout|refused")                                                         \
     X(METRIC_TENTATIVE, "deviceshare_tentative_bookings_total",                                    \
       "Cards held for a pod because filter left one node.", "", "")                                \
     X(METRIC_TENTATIVE_EXPIRED, "deviceshare_tentative_bookings_expired_total",                    \
       "Tentative bookings whose pod was not bound in time.", "", "")                               \
     X(METRIC_WAKES, "deviceshare_pods_woken_total",                                                \
       "Rejected pods that were woken because something made room.", "", "")                        \
-    X(METRIC_HTTP_RESPONSES, "deviceshare_http_responses_total",                                   \
-      "HTTP answers by status class.", "code", "2xx|4xx|5xx")                                      \
+    X(METRIC_HTTP_RESPONSES, "deviceshare_http_responses_total", "HTTP answers by status class.",  \
+      "code", "2xx|4xx|5xx")                                                                       \
     X(METRIC_CONFIG_RELOADS, "deviceshare_config_reloads_total",                                   \
       "Configuration reloads, by result.", "result", "success|refused")
 
@@ -66,6 +68,7 @@ enum metric_histogram { METRIC_HISTOGRAMS(X) METRIC_HISTOGRAM_MAX };
 enum metric_verb { VERB_FILTER, VERB_PRIORITIZE, VERB_PREEMPT, VERB_BIND, VERB_MAX };
 enum metric_allocation { ALLOCATION_SUCCESS, ALLOCATION_REFUSED, ALLOCATION_ERROR, ALLOCATION_UNKNOWN };
 enum metric_wait { WAIT_ARRIVED, WAIT_TIMEOUT, WAIT_UNKNOWN };
+enum metric_turn { TURN_ARRIVED, TURN_TIMEOUT, TURN_REFUSED };
 enum metric_drift {
     DRIFT_EDITED,       /* annotation changed after it was taken; not applied */
     DRIFT_MOVED,        /* seen bound to another node than booked */
@@ -76,7 +79,7 @@ enum metric_drift {
     DRIFT_MISSING,      /* a placed device pod without annotation */
     DRIFT_DOUBLED,      /* a card of which others had already too much */
 };
-enum metric_object { OBJECT_NODE, OBJECT_DEVICE, OBJECT_POD };
+enum metric_object { OBJECT_NODE, OBJECT_DEVICE, OBJECT_POD, OBJECT_REGISTRATION };
 
 /* Add `n` to counter `id`; `label` indexes its values (0 for a plain counter). Out-of-range labels are
  * a programming error (assert). Thread safe. */

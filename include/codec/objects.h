@@ -52,7 +52,8 @@ int object_decode_pod_place(struct str json, struct arena *mem, struct pod *ret,
 #define LABEL_GPU_PRODUCT "nvidia.com/gpu.product"
 
 /* A Node. What it can give of CPU and memory is allocatable, or capacity where that says nothing. A vendor's whole cards (core/request.h) above zero in status.capacity or status.allocatable mean
- * a device plugin; one whose cards are all sick has capacity only. -EINVAL for what is no quantity there. */
+ * a device plugin; one whose cards are all sick has capacity only. -EINVAL for what is no quantity there. A
+ * registration of HAMi's device plugin that cannot be read is not an error but ret->registration. */
 int object_decode_node(struct str json, struct arena *mem, struct node_facts *ret, struct error *err);
 
 /* A Device object (scheduling.koordinator.sh/v1alpha1). Entries without minor, of an unknown type, with an

@@ -22,6 +22,23 @@
 
 /* ---- pods/binding ---- */
 
+/* The annotations of a placement, in the order in which they are written; none without cards. */
+#define BINDING_ANNOTATIONS_MAX 8
+struct binding_annotations {
+    uint32_t count;
+    const char *keys[BINDING_ANNOTATIONS_MAX];
+    struct strbuf values[BINDING_ANNOTATIONS_MAX];
+    bool failed; /* memory ended */
+};
+
+/* Format them: Koordinator's, the visible devices if there are GPUs, and where placement->hami says
+ * so those that HAMi's scheduler writes for its device plugin, phase "allocating" included. */
+void binding_annotations(const struct placement *placement, struct str node,
+                         struct binding_annotations *ret);
+
+/* Free the texts. */
+void binding_annotations_done(struct binding_annotations *annotations);
+
 /* A Binding of `pod` (its uid is the precondition) to `node`, with the annotations of the
  * placement, if it has cards. *ret_annotation_bytes = keys and values of these, added up. */
 void request_binding(const struct pod_id *pod, struct str node, const struct placement *placement,

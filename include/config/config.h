@@ -74,6 +74,14 @@ struct config {
     enum config_unknown_pods unknown_pods; /* unknownPods: close|ignore, "close" (R) */
     /* devicePluginNodes: refuse|allow, "refuse" (R) */
     enum config_device_plugin_nodes device_plugin_nodes;
+    struct config_list annotations; /* annotations: of koordinator, hami; empty = koordinator */
+    struct {
+        int64_t default_memory_mib; /* hami.defaultMemoryMiB, 0 */
+        int64_t default_cores;      /* hami.defaultCores, 0 */
+        int64_t memory_factor;      /* hami.memoryFactor, 1 */
+        int64_t turn_wait_ms;       /* hami.turnWait, 1s */
+        int64_t turn_waiters;       /* hami.turnWaiters, 32 */
+    } hami;
     struct {
         enum config_per_card per_card; /* metrics.perCard: auto|on|off, "auto" (R) */
         int64_t per_card_max_nodes;    /* metrics.perCardMaxNodes, 500 (R) */
@@ -117,6 +125,9 @@ struct config {
         char manifests[CONFIG_TEXT_MAX];
     } embedded;
 };
+
+/* Is it in the list? */
+bool config_list_has(const struct config_list *list, const char *item);
 
 /* Every key at its default. */
 void config_defaults(struct config *ret);

@@ -76,6 +76,8 @@ struct placement {
         container_count; /* of the pod; 0 when no container asks for GPUs by nvidia.com names */
     uint32_t part_count;
     struct placed_part parts[CARDS_PER_POD_MAX]; /* of such containers, in their order */
+    bool hami;           /* HAMi's device plugin gives the cards to the containers */
+    int64_t hami_time_s; /* then: Unix seconds of the bind */
 };
 
 #endif

@@ -34,6 +34,9 @@ struct sched {
     _Atomic(enum policy_strength) node_strength; /* prefer or require */
     _Atomic uint32_t max_candidates;             /* that filter returns; 0 = all */
     _Atomic int64_t in_flight_wait_ns;           /* of a filter for the binds before it; 0 = none */
+    int64_t turn_wait_ns; /* of a bind for its turn, see state/cache.h; set before the first call */
+    uint32_t turn_waiters_max; /* binds that wait at a time; others are refused at once */
+    atomic_uint turn_waiters;
     atomic_bool tentative;                       /* hold the cards where filter left one node */
     atomic_bool watching; /* pods come from a watch, which may be behind kube-scheduler's own */
     atomic_bool synced;  /* nodes, devices and pods are listed: verbs may answer */
@@ -41,7 +44,7 @@ struct sched {
 };
 
 /* Set up over parts that outlive it. Not synced yet; strength prefer, all candidates, no wait,
- * nothing tentative, not watching, HAMi's rules as HAMi has them. */
+ * nothing tentative, not watching, HAMi's rules as HAMi has them, no wait for turns. */
 void sched_init(struct sched *sched, struct cache *cache, struct clock clock, struct port port,
                 const struct device_policy *device_policy, const struct node_policy *node_policy);
 
@@ -71,11 +74,13 @@ int sched_prioritize(struct sched *sched, const struct candidates_call *call, st
 int sched_preempt(struct sched *sched, const struct preempt_call *call, struct arena *mem,
                   struct preempt_answer *ret, struct error *err);
 
-/* Decide again, book, write annotation and node in one outward call, confirm or forget. 0 = the pod is on
- * the node (also when an earlier bind already put it there). Logs one line for the audit, whatever comes of
- * it. Errors: those of sched_ready, -ENOENT no such pod, -ESTALE uid, name or namespace do not belong
- * together, -EINVAL invalid request, -ENOSPC devices are short now, -EBUSY an earlier bind's outcome is not
- * known yet, -EEXIST bound elsewhere, -EIO the write failed, -ENOMEM. */
+/* Decide again, book, write annotation and node in one outward call, confirm or forget. 0 = the pod
+ * is on the node (also when an earlier bind already put it there). Logs one line for the audit,
+ * whatever comes of it. Errors: those of sched_ready, -ENOENT no such pod, -ESTALE uid, name or
+ * namespace do not belong together, -EINVAL invalid request, -ENOSPC devices are short now, -EBUSY
+ * an earlier bind's outcome is not known yet, -EEXIST bound elsewhere, -EIO the write failed,
+ * -ENOMEM. Where HAMi's device plugin is served it may wait for its turn before; -EBUSY when that
+ * does not come. */
 int sched_bind(struct sched *sched, const struct bind_call *call, struct arena *mem, struct error *err);
 
 /* ---- events ---- */

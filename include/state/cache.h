@@ -51,6 +51,11 @@ void cache_set_unknown_pods(struct cache *cache, enum unknown_pods unknown_pods)
 /* The same for nodes with a device plugin; a new cache refuses. */
 void cache_set_device_plugin_nodes(struct cache *cache, enum device_plugin_nodes device_plugin_nodes);
 
+/* Whether HAMi's device plugin is served, which registers its node's cards: bindings then carry the
+ * annotations by which it finds them. If not, as in a new cache, its nodes are like any with a
+ * device plugin. */
+void cache_set_hami_plugin(struct cache *cache, bool served);
+
 /* ---- events: what the API server says. Idempotent. 0, or -ENOMEM with the state unchanged. ---- */
 
 /* A Node exists, and this is what it says. */
@@ -66,6 +71,15 @@ int cache_devices_set(struct cache *cache, struct str node, const struct invento
 
 /* The Device object is gone: the node's cards give nothing more, bookings stay. */
 void cache_devices_remove(struct cache *cache, struct str node);
+
+/* What HAMi's device plugin registers on a known Node, replacing what it registered before: the
+ * node's cards while there is no Device object. Unknown Nodes are passed over. Errors as of
+ * cache_devices_set. */
+int cache_registration_set(struct cache *cache, struct str node, const struct inventory *inventory,
+                           struct error *err);
+
+/* Nothing is registered there any more. */
+void cache_registration_remove(struct cache *cache, struct str node);
 
 /* What a pod event meant. */
 struct pod_event_result {
@@ -264,14 +278,16 @@ uint32_t cache_expire(struct cache *cache, int64_t now_ns);
 /* ---- bind ---- */
 
 enum book_result {
-    BOOK_OK,             /* booked now; *ret_placement filled */
-    BOOK_NO_FIT,         /* *ret_reason says why */
+    BOOK_OK,     /* booked now; *ret_placement filled */
+    BOOK_NO_FIT, /* *ret_reason says why */
     BOOK_UNKNOWN_POD,
     BOOK_INVALID_REQUEST,
     BOOK_INVALID_POLICY,
-    BOOK_ALREADY_HERE,   /* booked and confirmed, or bound, on this node: an earlier bind succeeded */
-    BOOK_ELSEWHERE,      /* booked and confirmed, or bound, on another node */
-    BOOK_IN_PROGRESS,    /* booked, here or elsewhere, and not yet confirmed */
+    BOOK_ALREADY_HERE, /* booked and confirmed, or bound, on this node: an earlier bind succeeded */
+    BOOK_ELSEWHERE,    /* booked and confirmed, or bound, on another node */
+    BOOK_NOT_ITS_TURN, /* another pod has the turn of the node: see cache_await_turn; nothing is
+                          booked */
+    BOOK_IN_PROGRESS,  /* booked, here or elsewhere, and not yet confirmed */
     BOOK_NO_MEMORY,
 };
 
@@ -280,6 +296,17 @@ enum book_result {
 enum book_result cache_book(struct cache *cache, struct str uid, struct str node,
                             const struct device_policy *standard, struct placement *ret_placement,
                             enum reason *ret_reason);
+
+/*
+ * Turns. HAMi's device plugin learns from kubelet that a container starts, not whose it is: it
+ * takes the pod of its node whose hami.io/bind-phase is "allocating". So where that plugin is
+ * served and has registered the node, at most one pod that asks by nvidia.com names is between our
+ * booking and the phase "success" or "failed", or its end, as the watch tells. Pods of the same
+ * phase that others bound have the turn, too.
+ */
+
+/* Wait until no pod has the turn of `node`, at most `wait_ns`; false when one has still. */
+bool cache_await_turn(struct cache *cache, struct str node, int64_t wait_ns);
 
 /* The API server accepted the binding of a booked pod. */
 void cache_confirm(struct cache *cache, struct str uid);
@@ -325,6 +352,8 @@ struct card_view {
     bool registered; /* listed in the Device object */
     bool usable;     /* listed, healthy and with something to give */
     uint32_t pods;
+    uint32_t users; /* their containers */
+    uint32_t slots; /* containers that may; 0 = any number */
     struct amount total, used;
     struct str id;
 };
@@ -342,6 +371,7 @@ struct node_pod_view {
 struct node_view {
     struct str name;
     bool has_node, has_devices, device_plugin, closed;
+    bool registered; /* by HAMi's device plugin, whether that counts or a Device object */
     uint32_t card_count;
     const struct card_view *cards;
     uint32_t pod_count;
@@ -364,7 +394,7 @@ int cache_node_get(struct cache *cache, struct str name, struct arena *mem, stru
 
 struct cache_counts {
     uint32_t nodes;        /* with Node object */
-    uint32_t device_nodes; /* with Device object */
+    uint32_t device_nodes; /* whose cards are known */
     uint32_t cards;
     uint32_t pods;         /* kept records */
     uint32_t tentative, booked, bound;

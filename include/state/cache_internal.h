@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <time.h>
 
 #include "base/map.h"
 #include "state/cache.h"
@@ -27,6 +28,7 @@ struct pod_record {
     bool request_invalid; /* request is then zero and says nothing */
     bool unknown_outcome; /* booked, and nobody knows whether the binding happened */
     bool only_read;       /* bound, as was read: events that tell of the time before may still come */
+    bool allocating;      /* has the turn of its node, see "turns" in state/cache.h */
     bool rejected;        /* no place, and the last scan found none */
     bool passed;          /* filter named nodes for it, and no bind has come since */
     bool in_flight;       /* and the next filter waits for that bind: on the list of those */
@@ -60,26 +62,37 @@ struct node {
     uint32_t unknown_pods; /* of its pods, with CHARGE_UNKNOWN */
     bool has_node, has_devices;
     bool device_plugin; /* as its Node says; false without one */
+    struct inventory *registered; /* by HAMi's device plugin, in one block with its texts; NULL if
+                                     not. The rows are made of it while there is no Device object */
     uint16_t count[DEVICE_KIND_MAX];
     struct cards_sum sum[DEVICE_KIND_MAX]; /* of its cards, kept with them */
     struct card_range range;
     char *texts;             /* block behind the id and model columns */
     struct pod_record *pods; /* that have their place here */
+    uint32_t allocating;     /* of them, that have the turn: one, but for pods that others bound */
     uint32_t guests; /* pods without devices here, see state/guests.h */
     uint32_t model;  /* of its cards, a number of packing_model() */
     struct host_amount allocatable, used;
     uint32_t node_mark, devices_mark; /* last lists that named the Node and the Device object */
 };
 
+/* Is it known which cards the node has? */
+static inline bool node_has_inventory(const struct node *node)
+{
+    return node->has_devices || node->registered != NULL;
+}
+
 TAILQ_HEAD(pod_list, pod_record);
 
 struct cache {
     pthread_mutex_t mutex;
     pthread_cond_t arrived;    /* a pod is known, or not in flight any more */
+    pthread_cond_t turned;     /* a node has no pod with the turn any more */
     struct pod_list in_flight;
     struct pod_list tentative; /* the one that ends first is first */
     enum unknown_pods unknown_pods;
     enum device_plugin_nodes device_plugin_nodes;
+    bool hami_plugin; /* see cache_set_hami_plugin */
 
     struct node *nodes;
     uint32_t node_slots, node_capacity;
@@ -120,6 +133,23 @@ uint32_t cache_node_ensure_locked(struct cache *cache, struct str name);
 void cache_node_drop_locked(struct cache *cache, uint32_t slot);
 void cache_devices_drop_locked(struct cache *cache, uint32_t slot);
 void cache_pod_drop_locked(struct cache *cache, struct pod_record *pod);
+
+/* Entries of an inventory in row order, as indexes, and the bytes of their texts. -EINVAL with a
+ * sentence when it breaks a bound or lists a minor twice. */
+int cache_sort_inventory(const struct inventory *inventory, uint16_t order[CARDS_PER_NODE_MAX],
+                         size_t *ret_text_bytes, struct error *err);
+
+/* Rows for the node from an inventory in this order (NULL: as it stands), instead of those that it
+ * has; its pods are charged on them anew. `texts` is a block for ids and models and taken over;
+ * NULL: they are borrowed from the inventory. -ENOMEM with nothing changed. */
+int cache_rows_set_locked(struct cache *cache, struct node *node, const struct inventory *inventory,
+                          const uint16_t *order, char *texts);
+
+/* No rows any more. */
+void cache_rows_clear_locked(struct cache *cache, struct node *node);
+
+/* The Node's registration is gone, or the Node. */
+void cache_registration_drop_locked(struct cache *cache, uint32_t slot);
 
 /* Free the slot if nothing is known of the node any more. */
 void cache_node_tidy_locked(struct cache *cache, uint32_t slot);
@@ -226,6 +256,12 @@ uint32_t cache_expire_locked(struct cache *cache, int64_t now_ns);
 enum reason cache_choose_locked(struct cache *cache, const struct node *node,
                                 const struct pod_record *pod, const struct device_policy *standard,
                                 struct plan *ret_plan);
+
+/* The pod, which has a place, takes the turn of its node or gives it back. */
+void cache_set_allocating_locked(struct cache *cache, struct pod_record *pod, bool allocating);
+
+/* `ns` from now, on the clock of the cache's conditions. */
+struct timespec cache_from_now(int64_t ns);
 
 /* Move the pod to a booking state, keeping the counters right. */
 void cache_set_state_locked(struct cache *cache, struct pod_record *pod, enum booking_state state);

@@ -70,6 +70,20 @@ static enum http_per_card per_card(const struct config *config)
     return HTTP_PER_CARD_AUTO;
 }
 
+/* What stays as it is until a restart. */
+static void set_up_sched(struct extender *extender)
+{
+    const struct config *config = &extender->config;
+    extender->sched.hami_rules = (struct hami_rules){
+        .default_memory_mib = config->hami.default_memory_mib,
+        .default_cores = config->hami.default_cores,
+        .memory_factor = config->hami.memory_factor,
+    };
+    extender->sched.turn_wait_ns = config->hami.turn_wait_ms * 1000000;
+    extender->sched.turn_waiters_max = (uint32_t)config->hami.turn_waiters;
+    cache_set_hami_plugin(extender->cache, config_list_has(&config->annotations, "hami"));
+}
+
 /* Take over what may change while running. The names of policies were checked with the
  * configuration. */
 static void apply_settings(struct extender *extender, const struct config *config)
@@ -219,6 +233,7 @@ static int build(struct extender *extender, struct error *err)
     sched_init(&extender->sched, extender->cache, clock_system(), port,
                device_policy_find(str_from(config->policy.device)),
                node_policy_find(str_from(config->policy.node)));
+    set_up_sched(extender);
     extender->app.sched = &extender->sched;
     extender->app.limits = codec_default_limits;
     extender->app.limits.nesting = (uint32_t)config->server.max_nesting;

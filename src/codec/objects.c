@@ -5,6 +5,7 @@
 
 #include "codec/amount.h"
 #include "codec/extender.h"
+#include "codec/hami.h"
 #include "codec/host.h"
 #include "codec/pod.h"
 #include "codec/reader.h"
@@ -221,17 +222,42 @@ static int decode_gpu_model(const struct reader_field *labels, struct arena *mem
     return 0;
 }
 
+/* What HAMi's device plugin registers. A bad text is no error of the Node. */
+static int decode_registration(const struct reader_field *annotations, struct arena *mem,
+                               struct node_facts *facts, struct error *err)
+{
+    struct reader_field text[] = {{.name = ANNOTATION_HAMI_REGISTER}};
+    struct str value = {0};
+    struct error why;
+    int rc = reader_field_object(annotations, READER_FIELDS(text), err);
+    if (rc < 0 || text->value.data == NULL)
+        return rc;
+    rc = reader_field_string(text, mem, &value, err);
+    if (rc < 0)
+        return reader_at(err, "%s", annotations->name);
+    rc = hami_register_parse(value, mem, &facts->registered, &why);
+    facts->registration = rc == 0 ? REGISTRATION_READ : REGISTRATION_UNREADABLE;
+    if (rc < 0)
+        facts->registration_problem = arena_str(mem, str_from(why.text));
+    bool full = rc == -ENOMEM || (rc < 0 && facts->registration_problem.data == NULL);
+    return full ? reader_no_memory(err) : 0;
+}
+
 static int decode_node_metadata(const struct reader_field *metadata, struct arena *mem,
                                 struct node_facts *facts, struct error *err)
 {
-    enum { NAME, LABELS };
-    struct reader_field fields[] = {[NAME] = {.name = "name"}, [LABELS] = {.name = "labels"}};
+    enum { NAME, LABELS, ANNOTATIONS };
+    struct reader_field fields[] = {[NAME] = {.name = "name"},
+                                    [LABELS] = {.name = "labels"},
+                                    [ANNOTATIONS] = {.name = "annotations"}};
     int rc = reader_field_object(metadata, READER_FIELDS(fields), err);
     if (rc < 0)
         return rc;
     rc = reader_field_string(&fields[NAME], mem, &facts->name, err);
     if (rc == 0)
         rc = decode_gpu_model(&fields[LABELS], mem, &facts->gpu_model, err);
+    if (rc == 0)
+        rc = decode_registration(&fields[ANNOTATIONS], mem, facts, err);
     if (rc < 0)
         return reader_at(err, "%s", metadata->name);
     return facts->name.len > 0 ? 0 : error_set(err, -EINVAL, "metadata.name: must not be empty");
@@ -332,7 +358,7 @@ static int check_place(const struct device *devices, uint32_t count, const struc
 static int decode_model(const struct reader_field *labels, struct arena *mem, struct str *ret,
                         struct error *err)
 {
-    struct reader_field model[] = {{.name = "node.koordinator.sh/gpu-model"}};
+    struct reader_field model[] = {{.name = LABEL_GPU_MODEL}};
     int rc = reader_field_object(labels, READER_FIELDS(model), err);
     if (rc == 0 && (rc = reader_field_string(model, mem, ret, err)) < 0)
         rc = reader_at(err, "%s", labels->name);

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "codec/annotation.h"
+#include "codec/hami.h"
 #include "codec/reader.h"
 
 #define NESTING_MAX 32
@@ -17,45 +18,75 @@ static void write_member(const char *name, struct str value, struct strbuf *out)
 
 /* ---- pods/binding ---- */
 
-static void write_annotation(const char *key,
-                             void (*format)(const struct placement *, struct strbuf *),
-                             const struct placement *placement, struct strbuf *out,
-                             uint32_t *total_bytes)
+static struct strbuf *add_annotation(struct binding_annotations *list, const char *key)
 {
-    struct strbuf value = {0};
-    format(placement, &value);
-    if (value.failed) {
-        out->failed = true;
-    } else if (value.len > 0) {
-        if (*total_bytes > 0)
-            strbuf_putc(out, ',');
-        write_member(key, (struct str){value.data, value.len}, out);
-        *total_bytes += (uint32_t)(strlen(key) + value.len);
+    list->keys[list->count] = key;
+    return &list->values[list->count++];
+}
+
+static void add_hami(const struct placement *placement, struct str node,
+                     struct binding_annotations *list)
+{
+    static const char *const times[] = {ANNOTATION_HAMI_TIME, ANNOTATION_HAMI_BIND_TIME};
+    static const char *const devices[] = {ANNOTATION_HAMI_TO_ALLOCATE, ANNOTATION_HAMI_ALLOCATED};
+    strbuf_add_str(add_annotation(list, ANNOTATION_HAMI_NODE), node);
+    for (unsigned i = 0; i < 2; i++)
+        strbuf_int(add_annotation(list, times[i]), placement->hami_time_s);
+    for (unsigned i = 0; i < 2; i++)
+        hami_allocated_format(placement, add_annotation(list, devices[i]));
+    strbuf_puts(add_annotation(list, ANNOTATION_HAMI_BIND_PHASE), "allocating");
+}
+
+void binding_annotations(const struct placement *placement, struct str node,
+                         struct binding_annotations *ret)
+{
+    struct binding_annotations list = {0};
+    if (placement->count > 0) {
+        annotation_format(placement, add_annotation(&list, ANNOTATION_DEVICE_ALLOCATED));
+        annotation_format_visible(placement, add_annotation(&list, ANNOTATION_VISIBLE_DEVICES));
+        if (list.values[1].len == 0 && !list.values[1].failed)
+            list.count = 1;
+        if (placement->hami)
+            add_hami(placement, node, &list);
     }
-    strbuf_done(&value);
+    for (uint32_t i = 0; i < list.count; i++)
+        list.failed |= list.values[i].failed;
+    *ret = list;
+}
+
+void binding_annotations_done(struct binding_annotations *annotations)
+{
+    for (uint32_t i = 0; i < annotations->count; i++)
+        strbuf_done(&annotations->values[i]);
 }
 
 void request_binding(const struct pod_id *pod, struct str node, const struct placement *placement,
                      struct strbuf *out, uint32_t *ret_annotation_bytes)
 {
+    struct binding_annotations list;
     uint32_t total_bytes = 0;
+    binding_annotations(placement, node, &list);
     strbuf_puts(out, "{\"apiVersion\":\"v1\",\"kind\":\"Binding\",\"metadata\":{");
     write_member("name", pod->name, out);
     strbuf_putc(out, ',');
     write_member("namespace", pod->ns, out);
     strbuf_putc(out, ',');
     write_member("uid", pod->uid, out);
-    if (placement->count > 0) {
+    if (list.count > 0) {
         strbuf_puts(out, ",\"annotations\":{");
-        write_annotation(ANNOTATION_DEVICE_ALLOCATED, annotation_format, placement, out,
-                         &total_bytes);
-        write_annotation(ANNOTATION_VISIBLE_DEVICES, annotation_format_visible, placement, out,
-                         &total_bytes);
+        for (uint32_t i = 0; i < list.count; i++) {
+            if (i > 0)
+                strbuf_putc(out, ',');
+            write_member(list.keys[i], (struct str){list.values[i].data, list.values[i].len}, out);
+            total_bytes += (uint32_t)(strlen(list.keys[i]) + list.values[i].len);
+        }
         strbuf_putc(out, '}');
     }
     strbuf_puts(out, "},\"target\":{\"apiVersion\":\"v1\",\"kind\":\"Node\",");
     write_member("name", node, out);
     strbuf_puts(out, "}}");
+    out->failed |= list.failed;
+    binding_annotations_done(&list);
     *ret_annotation_bytes = total_bytes;
 }
 

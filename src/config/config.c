@@ -143,6 +143,37 @@ static int check_bind_times(const struct config *config, struct error *err)
                      "and two leaderElection.retryPeriod together, or no binding could be sent");
 }
 
+bool config_list_has(const struct config_list *list, const char *item)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], item) == 0)
+            return true;
+    return false;
+}
+
+static int check_annotations(const struct config *config, struct error *err)
+{
+    const struct config_list *list = &config->annotations;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], "koordinator") != 0 && strcmp(list->items[i], "hami") != 0)
+            return error_set(err, -EINVAL, "annotations: \"%s\" is none of koordinator|hami",
+                             list->items[i]);
+    if (list->count > 0 && !config_list_has(list, "koordinator"))
+        return error_set(err, -EINVAL,
+                         "annotations: koordinator must be among them: bookings are read from "
+                         "there after a restart");
+    return 0;
+}
+
+static int check_turn_waiters(const struct config *config, struct error *err)
+{
+    if (!config_list_has(&config->annotations, "hami") ||
+        config->hami.turn_waiters < config->server.max_connections_per_client)
+        return 0;
+    return error_set(err, -EINVAL,
+                     "hami.turnWaiters: must be less than server.maxConnectionsPerClient");
+}
+
 /* A rule, and the keys at whose last one in the file a breach is reported. */
 static const struct rule {
     int (*check)(const struct config *config, struct error *err);
@@ -158,6 +189,8 @@ static const struct rule {
     {check_bind_times,
      {"leaderElection.leaseDuration", "bind.timeout", "bind.delivery",
       "leaderElection.retryPeriod"}},
+    {check_annotations, {"annotations"}},
+    {check_turn_waiters, {"hami.turnWaiters", "annotations", "server.maxConnectionsPerClient"}},
     {check_plain_http, {"server.address", "server.allowPlainHTTP"}},
 };
 

@@ -121,6 +121,8 @@ const struct config_section config_sections[] = {
      "Where a pod goes, when it fits in several places. Whether it fits is decided before and "
      "does not depend on policies. device, node and nodeStrength are those of pods whose "
      "annotations name none; docs/policies.md tells of them."},
+    {"hami",
+     "What requests by HAMi's names mean, and how its device plugin is served; docs/hami.md."},
     {"metrics",
      "What /metrics shows beside counters and durations."},
     {"debug",
@@ -260,7 +262,30 @@ const struct config_key config_keys[] = {
              "(nvidia.com/gpu, amd.com/gpu, dcu.com/gpu), as a vendor's device plugin does it. "
              "refuse = none comes there, since the plugin hands out cards unseen and kubelet picks "
              "others than were chosen; allow = as on every other node, for plugins that follow "
-             "the pod's annotation."},
+             "the pod's annotation. Nodes that HAMi's device plugin has registered are served all "
+             "the same when annotations names hami."},
+    {.path = "annotations", LIST(annotations), .standard = "",
+     .help = "Whose annotations a bind writes beside deviceshare.io/visible-devices: koordinator, "
+             "or koordinator and hami; empty = koordinator. With hami, pods that ask by nvidia.com "
+             "names get those of HAMi's device plugin on nodes that it has registered, one pod a "
+             "node at a time; docs/hami.md tells of it."},
+
+    {.path = "hami.defaultMemoryMiB", INTEGER(hami.default_memory_mib, 0, 4 * MIB),
+     .standard = "0",
+     .help = "Memory in MiB of a container that names none, defaultMem of HAMi. 0 = all of the "
+             "card; otherwise nvidia.com/gpu alone is no whole card any more."},
+    {.path = "hami.defaultCores", INTEGER(hami.default_cores, 0, 100), .standard = "0",
+     .help = "Percent of core of a container that names none, defaultCores of HAMi. Not 0: "
+             "nvidia.com/gpu alone is no whole card any more."},
+    {.path = "hami.memoryFactor", INTEGER(hami.memory_factor, 1, 1048576), .standard = "1",
+     .help = "MiB in one nvidia.com/gpumem, memoryFactor of HAMi."},
+    {.path = "hami.turnWait", DURATION(hami.turn_wait_ms, 0, MINUTE), .standard = "1s",
+     .help = "How long a bind waits while HAMi's device plugin sets up the pod before on the same "
+             "node. Together with bind.timeout it must stay below httpTimeout of kube-scheduler. "
+             "When the time is up the bind fails, and kube-scheduler tries again later."},
+    {.path = "hami.turnWaiters", INTEGER(hami.turn_waiters, 0, 10000), .standard = "32",
+     .help = "Binds that wait so at the same time, each with its connection; further ones fail at "
+             "once. Less than server.maxConnectionsPerClient, so that filter finds a connection."},
 
     {.path = "metrics.perCard", WORD(metrics.per_card, "auto|on|off"), .standard = "auto",
      RELOADABLE,

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "codec/annotation.h"
 #include "codec/objects.h"
+#include "codec/requests.h"
 #include "embed/apply.h"
 #include "embed/manifest.h"
 #include "embed/store.h"
@@ -199,52 +200,25 @@ static int check_bindable(const struct object *object, const struct binding *bin
     return 0;
 }
 
-/* The annotations of a placement; none for a pod without devices. */
-struct annotations {
-    struct strbuf allocated, visible;
-    struct str keys[2], values[2];
-    uint32_t count;
-};
-
-static void add_annotation(struct annotations *annotations, const char *key,
-                           const struct strbuf *value)
-{
-    annotations->keys[annotations->count] = str_from(key);
-    annotations->values[annotations->count] = (struct str){value->data, value->len};
-    annotations->count++;
-}
-
-static int format_annotations(const struct placement *placement, struct annotations *ret,
-                              struct error *err)
-{
-    if (placement == NULL || placement->count == 0)
-        return 0;
-    annotation_format(placement, &ret->allocated);
-    annotation_format_visible(placement, &ret->visible);
-    if (ret->allocated.failed || ret->visible.failed)
-        return no_memory(err);
-    add_annotation(ret, ANNOTATION_DEVICE_ALLOCATED, &ret->allocated);
-    if (ret->visible.len > 0)
-        add_annotation(ret, ANNOTATION_VISIBLE_DEVICES, &ret->visible);
-    return 0;
-}
-
 /* The pod as it is when bound: its text in `out`, and decoded. */
 static int make_bound(const struct object *object, const struct binding *binding,
                       struct strbuf *out, struct arena *mem, struct pod *ret, struct error *err)
 {
-    struct annotations annotations = {.count = 0};
-    struct str json;
+    static const struct placement nothing;
+    const struct placement *placement = binding->placement != NULL ? binding->placement : &nothing;
+    struct binding_annotations list;
+    struct str keys[BINDING_ANNOTATIONS_MAX], values[BINDING_ANNOTATIONS_MAX], json;
     int result;
 
-    strbuf_init(&annotations.allocated);
-    strbuf_init(&annotations.visible);
-    result = format_annotations(binding->placement, &annotations, err);
-    if (result == 0)
-        result = object_bind_pod(object->json, binding->node, annotations.keys, annotations.values,
-                                 annotations.count, out, err);
-    strbuf_done(&annotations.allocated);
-    strbuf_done(&annotations.visible);
+    binding_annotations(placement, binding->node, &list);
+    for (uint32_t i = 0; i < list.count; i++) {
+        keys[i] = str_from(list.keys[i]);
+        values[i] = (struct str){list.values[i].data, list.values[i].len};
+    }
+    result = list.failed
+                 ? no_memory(err)
+                 : object_bind_pod(object->json, binding->node, keys, values, list.count, out, err);
+    binding_annotations_done(&list);
     if (result < 0)
         return result;
     json = (struct str){out->data, out->len};

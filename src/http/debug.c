@@ -80,6 +80,7 @@ static void add_node(struct strbuf *out, const struct node_view *node)
     strbuf_json_string(out, node->name);
     add_bool(out, "hasNode", node->has_node);
     add_bool(out, "hasDevices", node->has_devices);
+    add_bool(out, "registered", node->registered);
     add_bool(out, "devicePlugin", node->device_plugin);
     add_bool(out, "closed", node->closed);
     strbuf_puts(out, ",\"cards\":[");

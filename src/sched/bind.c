@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/metrics.h"
@@ -107,7 +108,9 @@ static int may_decide(struct bind_job *job, struct error *err)
     return job->permit != 0 ? 0 : error_set(err, -EIO, "binding: %s", why.text);
 }
 
-/* Decide and book. 1: booked by us now, 0: an earlier bind already put the pod there. */
+enum booked { BOOKED_BEFORE, BOOKED_NOW, BOOKED_NOT_YET };
+
+/* Decide and book: an enum booked, or an error. */
 static int book(struct bind_job *job, struct error *err)
 {
     const struct bind_call *call = job->call;
@@ -115,9 +118,12 @@ static int book(struct bind_job *job, struct error *err)
     switch (cache_book(job->sched->cache, call->pod.uid, call->node,
                        atomic_load(&job->sched->device_policy), &job->placement, &reason)) {
     case BOOK_OK:
-        return 1;
+        job->placement.hami_time_s = job->placement.hami ? (int64_t)time(NULL) : 0;
+        return BOOKED_NOW;
     case BOOK_ALREADY_HERE:
-        return 0;
+        return BOOKED_BEFORE;
+    case BOOK_NOT_ITS_TURN:
+        return BOOKED_NOT_YET;
     case BOOK_NO_FIT:
         return refuse_no_fit(job, reason, err);
     case BOOK_UNKNOWN_POD: /* it went between the two questions */
@@ -134,6 +140,54 @@ static int book(struct bind_job *job, struct error *err)
         break;
     }
     return error_set(err, -ENOMEM, "out of memory");
+}
+
+static int no_turn(enum metric_turn why, struct error *err)
+{
+    metrics_add(METRIC_TURN_WAITS, why, 1);
+    return error_set(err, -EBUSY,
+                     "HAMi's device plugin is still at work for another pod of the node");
+}
+
+/* Wait for the node's turn until `deadline_ns`. Nothing is held meanwhile but this connection's
+ * thread, and of these only so many that filter finds one. */
+static int await_turn(struct bind_job *job, int64_t deadline_ns, struct error *err)
+{
+    struct sched *sched = job->sched;
+    int64_t left_ns = deadline_ns - clock_now_ns(&sched->clock);
+    if (left_ns <= 0)
+        return no_turn(TURN_TIMEOUT, err);
+    if (atomic_fetch_add(&sched->turn_waiters, 1) >= sched->turn_waiters_max) {
+        atomic_fetch_sub(&sched->turn_waiters, 1);
+        return no_turn(TURN_REFUSED, err);
+    }
+    bool turned = cache_await_turn(sched->cache, job->call->node, left_ns);
+    atomic_fetch_sub(&sched->turn_waiters, 1);
+    if (!turned)
+        return no_turn(TURN_TIMEOUT, err);
+    return 0;
+}
+
+/* Book when it is the pod's turn. The permit to decide is asked for anew after each wait: another
+ * replica may lead by then. BOOKED_BEFORE, BOOKED_NOW, or an error. */
+static int book_in_turn(struct bind_job *job, struct error *err)
+{
+    int64_t deadline_ns = clock_now_ns(&job->sched->clock) + job->sched->turn_wait_ns;
+    bool waited = false;
+    for (;;) {
+        int rc = may_decide(job, err);
+        if (rc == 0)
+            rc = book(job, err);
+        if (rc != BOOKED_NOT_YET) {
+            if (waited && rc >= 0)
+                metrics_add(METRIC_TURN_WAITS, TURN_ARRIVED, 1);
+            return rc;
+        }
+        rc = await_turn(job, deadline_ns, err);
+        if (rc < 0)
+            return rc;
+        waited = true;
+    }
 }
 
 /* The one outward write, and what it means for the booking. */
@@ -181,15 +235,13 @@ static int bind_pod(struct bind_job *job, struct error *err)
     if (rc < 0)
         return rc;
     enum known known = (enum known)rc;
-    if (known != KNOWN_PLACED && (rc = may_decide(job, err)) < 0)
+    if (known == KNOWN_PLAIN)
+        rc = may_decide(job, err);
+    else if (known == KNOWN_DEVICES)
+        rc = book_in_turn(job, err);
+    if (rc < 0)
         return rc;
-    bool placed = known == KNOWN_PLACED;
-    if (known == KNOWN_DEVICES) {
-        rc = book(job, err);
-        if (rc < 0)
-            return rc;
-        placed = rc == 0;
-    }
+    bool placed = known == KNOWN_PLACED || (known == KNOWN_DEVICES && rc == BOOKED_BEFORE);
     if (placed) {
         job->result = "already bound";
         return 0;

@@ -114,7 +114,27 @@ void sched_pod_gone(struct sched *sched, struct str uid)
 
 int sched_node_changed(struct sched *sched, const struct node_facts *facts)
 {
-    return cache_node_set(sched->cache, facts);
+    struct error err = {0};
+    int rc = cache_node_set(sched->cache, facts);
+    if (rc < 0)
+        return rc;
+    switch (facts->registration) {
+    case REGISTRATION_ABSENT:
+        cache_registration_remove(sched->cache, facts->name);
+        return 0;
+    case REGISTRATION_READ:
+        rc = cache_registration_set(sched->cache, facts->name, &facts->registered, &err);
+        break;
+    case REGISTRATION_UNREADABLE:
+        rc = error_set(&err, -EINVAL, "%.*s", STR_ARG(facts->registration_problem));
+        break;
+    }
+    if (rc != -EINVAL)
+        return rc;
+    metrics_add(METRIC_BAD_OBJECTS, OBJECT_REGISTRATION, 1);
+    log_warning("Registration of HAMi's device plugin refused, the one before stays",
+                LOG_STR("node", facts->name), LOG_TEXT("err", err.text));
+    return 0;
 }
 
 void sched_node_gone(struct sched *sched, struct str name)

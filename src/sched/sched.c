@@ -15,6 +15,9 @@ void sched_init(struct sched *sched, struct cache *cache, struct clock clock, st
     atomic_init(&sched->node_strength, STRENGTH_PREFER);
     atomic_init(&sched->max_candidates, 0);
     atomic_init(&sched->in_flight_wait_ns, 0);
+    sched->turn_wait_ns = 0;
+    sched->turn_waiters_max = 0;
+    atomic_init(&sched->turn_waiters, 0);
     atomic_init(&sched->tentative, false);
     atomic_init(&sched->watching, false);
     atomic_init(&sched->synced, false);

@@ -34,6 +34,7 @@ struct cache *cache_new(enum unknown_pods unknown_pods)
     TAILQ_INIT(&cache->tentative);
     pthread_mutex_init(&cache->mutex, NULL);
     init_condition(&cache->arrived);
+    init_condition(&cache->turned);
     return cache;
 }
 
@@ -48,6 +49,7 @@ void cache_free(struct cache *cache)
     for (uint32_t i = 0; i < cache->node_slots; i++) {
         mem_free((char *)(uintptr_t)cache->nodes[i].name.data);
         mem_free(cache->nodes[i].texts);
+        mem_free(cache->nodes[i].registered);
     }
     mem_free(cache->pods);
     mem_free(cache->free_pods);
@@ -58,6 +60,7 @@ void cache_free(struct cache *cache)
     guests_done(&cache->guests);
     packing_done(&cache->packing);
     pthread_cond_destroy(&cache->arrived);
+    pthread_cond_destroy(&cache->turned);
     pthread_mutex_destroy(&cache->mutex);
     mem_free(cache);
 }
@@ -74,6 +77,14 @@ void cache_set_device_plugin_nodes(struct cache *cache, enum device_plugin_nodes
 {
     pthread_mutex_lock(&cache->mutex);
     cache->device_plugin_nodes = device_plugin_nodes;
+    cache->gains++;
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+void cache_set_hami_plugin(struct cache *cache, bool served)
+{
+    pthread_mutex_lock(&cache->mutex);
+    cache->hami_plugin = served;
     cache->gains++;
     pthread_mutex_unlock(&cache->mutex);
 }
@@ -134,7 +145,7 @@ uint32_t cache_node_ensure_locked(struct cache *cache, struct str name)
 void cache_node_tidy_locked(struct cache *cache, uint32_t slot)
 {
     struct node *node = &cache->nodes[slot];
-    if (node->has_node || node->has_devices || node->pods != NULL || node->guests > 0)
+    if (node->has_node || node_has_inventory(node) || node->pods != NULL || node->guests > 0)
         return;
     assert(node->range.chunk == NULL && node->texts == NULL);
     cache_pack_stale_locked(cache, slot);
@@ -171,6 +182,7 @@ void cache_node_drop_locked(struct cache *cache, uint32_t slot)
 {
     if (!cache->nodes[slot].has_node)
         return;
+    cache_registration_drop_locked(cache, slot);
     cache->nodes[slot].has_node = cache->nodes[slot].device_plugin = false;
     cache->counts.view.nodes--;
     cache_pack_stale_locked(cache, slot);
@@ -209,9 +221,9 @@ static bool device_before(const struct device *a, const struct device *b)
     return a->kind != b->kind ? a->kind < b->kind : a->minor < b->minor;
 }
 
-/* Entries in row order, as indexes; insertion sort: inventories are short and nearly always sorted. */
-static int sort_inventory(const struct inventory *inventory, uint16_t order[CARDS_PER_NODE_MAX],
-                          size_t *ret_text_bytes, struct error *err)
+/* Insertion sort: inventories are short and nearly always sorted. */
+int cache_sort_inventory(const struct inventory *inventory, uint16_t order[CARDS_PER_NODE_MAX],
+                         size_t *ret_text_bytes, struct error *err)
 {
     if (inventory->count > CARDS_PER_NODE_MAX)
         return error_set(err, -EINVAL, "spec.devices: %u entries, more than %d", inventory->count,
@@ -249,14 +261,17 @@ static void fill_rows(struct node *node, const struct inventory *inventory, cons
 {
     if (inventory->count == 0)
         return;
-    assert(order != NULL);
     struct card_columns *columns = card_range_columns(node->range);
     char *text = node->texts;
     for (uint32_t i = 0; i < inventory->count; i++) {
-        const struct device *device = &inventory->devices[order[i]];
+        const struct device *device = &inventory->devices[order != NULL ? order[i] : i];
         uint32_t row = node->range.first + i;
-        text = str_copy(text, device->id, &columns->id[row]);
-        text = str_copy(text, device->model, &columns->model[row]);
+        columns->id[row] = device->id;
+        columns->model[row] = device->model;
+        if (text != NULL) {
+            text = str_copy(text, device->id, &columns->id[row]);
+            text = str_copy(text, device->model, &columns->model[row]);
+        }
         columns->slots[row] = device->slots;
         columns->minor[row] = device->minor;
         columns->registered[row] = true;
@@ -295,6 +310,22 @@ static void replace_rows(struct cache *cache, struct node *node, struct card_ran
         cache_charge_locked(cache, pod);
 }
 
+int cache_rows_set_locked(struct cache *cache, struct node *node, const struct inventory *inventory,
+                          const uint16_t *order, char *texts)
+{
+    struct card_range range;
+    if (card_store_take(&cache->store, inventory->count, &range) < 0)
+        return -ENOMEM;
+    replace_rows(cache, node, range, texts, inventory, order);
+    return 0;
+}
+
+void cache_rows_clear_locked(struct cache *cache, struct node *node)
+{
+    static const struct inventory nothing = {0};
+    replace_rows(cache, node, (struct card_range){0}, NULL, &nothing, NULL);
+}
+
 static int devices_set_locked(struct cache *cache, struct str name,
                               const struct inventory *inventory, const uint16_t *order, char *texts)
 {
@@ -302,14 +333,12 @@ static int devices_set_locked(struct cache *cache, struct str name,
     if (slot == NODE_NONE)
         return -ENOMEM;
     struct node *node = &cache->nodes[slot];
-    struct card_range range;
-    if (card_store_take(&cache->store, inventory->count, &range) < 0) {
+    if (cache_rows_set_locked(cache, node, inventory, order, texts) < 0) {
         cache_node_tidy_locked(cache, slot);
         return -ENOMEM;
     }
-    replace_rows(cache, node, range, texts, inventory, order);
     node->devices_mark = cache->marks[CACHE_DEVICES];
-    cache->counts.view.device_nodes += !node->has_devices;
+    cache->counts.view.device_nodes += !node_has_inventory(node);
     node->has_devices = true;
     return 0;
 }
@@ -319,7 +348,7 @@ int cache_devices_set(struct cache *cache, struct str node, const struct invento
 {
     uint16_t order[CARDS_PER_NODE_MAX];
     size_t text_bytes = 0;
-    int rc = sort_inventory(inventory, order, &text_bytes, err);
+    int rc = cache_sort_inventory(inventory, order, &text_bytes, err);
     if (rc < 0)
         return rc;
     char *texts = mem_calloc(text_bytes + 1, 1);
@@ -337,13 +366,15 @@ int cache_devices_set(struct cache *cache, struct str node, const struct invento
 
 void cache_devices_drop_locked(struct cache *cache, uint32_t slot)
 {
-    static const struct inventory nothing = {0};
     struct node *node = &cache->nodes[slot];
     if (!node->has_devices)
         return;
-    replace_rows(cache, node, (struct card_range){0}, NULL, &nothing, NULL);
     node->has_devices = false;
-    cache->counts.view.device_nodes--;
+    cache->counts.view.device_nodes -= !node_has_inventory(node);
+    /* Short of memory the rows are made at the Node's next event. */
+    if (node->registered == NULL ||
+        cache_rows_set_locked(cache, node, node->registered, NULL, NULL) < 0)
+        cache_rows_clear_locked(cache, node);
     cache_node_tidy_locked(cache, slot);
 }
 
@@ -532,6 +563,7 @@ void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
     if (pod->node == NODE_NONE)
         return;
     uint32_t slot = pod->node;
+    cache_set_allocating_locked(cache, pod, false);
     cache_uncharge_locked(cache, pod);
     host_add(&cache->nodes[slot].used, &pod->host, -1);
     cache_pack_stale_locked(cache, slot);

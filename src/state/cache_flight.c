@@ -96,7 +96,7 @@ enum passed cache_passed(struct cache *cache, struct str uid, struct str only,
     return passed;
 }
 
-static struct timespec from_now(int64_t ns)
+struct timespec cache_from_now(int64_t ns)
 {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
@@ -132,7 +132,7 @@ enum awaited cache_await(struct cache *cache, struct str uid, bool until_known, 
     if (self != NULL)
         cache_land_locked(cache, self);
     if (wait_ns > 0 && missing_locked(cache, uid, until_known) != AWAITED_ARRIVED) {
-        struct timespec deadline = from_now(wait_ns);
+        struct timespec deadline = cache_from_now(wait_ns);
         int rc = 0;
         do {
             rc = pthread_cond_timedwait(&cache->arrived, &cache->mutex, &deadline);

@@ -108,7 +108,7 @@ static void count_node(struct cache *cache, uint32_t slot)
     if (kept->generation == packing->generation)
         pack_market_add(tables, &packing->market, &kept->holding, -1);
     kept->generation = 0;
-    if (!node->has_node || !node->has_devices)
+    if (!node->has_node || !node_has_inventory(node))
         return;
     int32_t free_milli[PACK_CARDS_MAX];
     struct cards cards = cache_cards_locked(cache, node);
@@ -174,7 +174,7 @@ static void look_at_cards(struct cache *cache, struct lesson *lesson)
         pthread_mutex_lock(&cache->mutex);
         slots = cache->node_slots;
         for (uint32_t slot = begin; slot < slots && slot < begin + SLICE; slot++)
-            if (cache->nodes[slot].has_node && cache->nodes[slot].has_devices)
+            if (cache->nodes[slot].has_node && node_has_inventory(&cache->nodes[slot]))
                 add_cards(cache, &cache->nodes[slot], lesson);
         pthread_mutex_unlock(&cache->mutex);
     }
@@ -294,7 +294,7 @@ static bool kept_is_right(const struct cache *cache, uint32_t slot)
     const struct pack_kept *kept = &packing->kept[slot];
     const struct node *node = &cache->nodes[slot];
     int32_t free_milli[PACK_CARDS_MAX];
-    if (!node->has_node || !node->has_devices)
+    if (!node->has_node || !node_has_inventory(node))
         return kept->generation == 0;
     struct pack_holding holding;
     struct cards cards = cache_cards_locked(cache, node);

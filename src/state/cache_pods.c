@@ -248,6 +248,17 @@ static int pod_seen(struct cache *cache, struct pod_record *record, const struct
     return 0;
 }
 
+/* How far HAMi's device plugin is with the pod. */
+static void see_phase(struct cache *cache, struct pod_record *record, const struct pod *pod)
+{
+    if (record->state != BOOKING_BOUND)
+        return;
+    if (str_is(pod->hami_phase, "allocating"))
+        cache_set_allocating_locked(cache, record, true);
+    else if (str_is(pod->hami_phase, "success") || str_is(pod->hami_phase, "failed"))
+        cache_set_allocating_locked(cache, record, false);
+}
+
 /* Keep what the pod asks for; NULL = its request is invalid. */
 static int keep_request(struct pod_record *record, const struct pod_request *request)
 {
@@ -315,6 +326,8 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
     if (record->state == BOOKING_NONE || record->state == BOOKING_TENTATIVE)
         record->policy = *policy;
     int rc = pod_seen(cache, record, pod, ret);
+    if (rc == 0)
+        see_phase(cache, record, pod);
     if (rc < 0 && fresh)
         record_remove(cache, record);
     return rc;
@@ -500,6 +513,15 @@ static void fill_placement(const struct cache *cache, const struct node *node,
     }
 }
 
+/* Does HAMi's device plugin give this pod's cards to its containers on that node? It is asked for
+ * nvidia.com/gpu and nothing else. */
+static bool plugin_serves(const struct cache *cache, const struct node *node,
+                          const struct pod_record *pod)
+{
+    return cache->hami_plugin && node->registered != NULL && pod->request.detail != NULL &&
+           pod->request.detail->count > 0;
+}
+
 static enum book_result book_locked(struct cache *cache, struct str uid, struct str node_name,
                                     const struct device_policy *standard,
                                     struct placement *ret_placement, enum reason *ret_reason)
@@ -510,6 +532,10 @@ static enum book_result book_locked(struct cache *cache, struct str uid, struct 
     cache_unpass_locked(cache, record);
     if (booking_next(record->state, BOOKING_BOOK).action == BOOKING_REFUSE)
         return refusal(cache, record, node_name);
+    uint32_t slot = cache_node_find_locked(cache, node_name);
+    bool takes_turn = slot != MAP_NONE && plugin_serves(cache, &cache->nodes[slot], record);
+    if (takes_turn && cache->nodes[slot].allocating > 0)
+        return BOOK_NOT_ITS_TURN;
     uint64_t gains = cache->gains;
     uint32_t held = record->node;
     cache_lapse_locked(cache, record);
@@ -517,7 +543,6 @@ static enum book_result book_locked(struct cache *cache, struct str uid, struct 
         return BOOK_INVALID_REQUEST;
     if (record->policy.invalid)
         return BOOK_INVALID_POLICY;
-    uint32_t slot = cache_node_find_locked(cache, node_name);
     if (slot == MAP_NONE) {
         *ret_reason = REASON_UNKNOWN_NODE;
         return BOOK_NO_FIT;
@@ -532,6 +557,8 @@ static enum book_result book_locked(struct cache *cache, struct str uid, struct 
     fill_placement(cache, &cache->nodes[slot], record->request.detail, &plan, ret_placement);
     cache_place_locked(cache, record, slot, &holding);
     cache_set_state_locked(cache, record, BOOKING_BOOKED);
+    ret_placement->hami = takes_turn;
+    cache_set_allocating_locked(cache, record, takes_turn);
     if (held == slot)
         cache->gains = gains; /* what was held is booked: nobody gained by that */
     assert(record->trust == CHARGE_TRUSTED);

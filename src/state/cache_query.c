@@ -53,10 +53,11 @@ enum reason cache_node_bar_locked(const struct cache *cache, const struct node *
 {
     if (!node->has_node)
         return REASON_UNKNOWN_NODE;
-    if (!node->has_devices)
+    if (!node_has_inventory(node))
         return REASON_NO_DEVICE_OBJECT;
     /* Pods that only kubelet gave cards to are on none of ours. */
-    if (node->device_plugin && request->of[DEVICE_GPU].count > 0 &&
+    bool served = node->registered != NULL && cache->hami_plugin;
+    if (node->device_plugin && !served && request->of[DEVICE_GPU].count > 0 &&
         cache->device_plugin_nodes == DEVICE_PLUGIN_NODES_REFUSE)
         return REASON_DEVICE_PLUGIN;
     return REASON_FITS;
@@ -229,7 +230,7 @@ uint32_t cache_score(struct cache *cache, const struct pod_request *request,
             continue;
         repeated[i] |= node->scan_epoch == epoch;
         node->scan_epoch = epoch;
-        if (!node->has_devices)
+        if (!node_has_inventory(node))
             continue;
         struct cards cards = cache_cards_locked(cache, node);
         /* What packing weighs is where the pod would go: there must be room. */

@@ -124,6 +124,8 @@ static int view_cards(const struct cache *cache, struct arena *mem, const struct
                 .registered = cards.at->registered[row],
                 .usable = cards_can_give(cards.at, row),
                 .pods = cards.at->pods[row],
+                .users = cards.at->users[row],
+                .slots = cards.at->slots[row],
                 .total = cards.at->total[row],
                 .used = cards.at->used[row],
             };
@@ -142,6 +144,7 @@ static int view_locked(const struct cache *cache, struct arena *mem, const struc
     struct node_view view = {
         .has_node = node->has_node,
         .has_devices = node->has_devices,
+        .registered = node->registered != NULL,
         .device_plugin = node->device_plugin,
         .closed = cache_node_closed_locked(cache, node, NULL),
         .allocatable = node->allocatable,
@@ -289,8 +292,8 @@ static int check_host(const struct cache *cache, uint32_t slot, struct error *er
 static int check_node(const struct cache *cache, const struct node *node, struct error *err)
 {
     struct cards cards = cache_cards_locked(cache, node);
-    uint32_t unknown = 0;
-    if (node->device_plugin && !node->has_node)
+    uint32_t unknown = 0, allocating = 0;
+    if ((node->device_plugin || node->registered != NULL) && !node->has_node)
         return error_set(err, -EFAULT, "node %.*s: has a device plugin but no Node",
                          STR_ARG(node->name));
     for (const struct pod_record *pod = node->pods; pod != NULL; pod = pod->next) {
@@ -298,7 +301,11 @@ static int check_node(const struct cache *cache, const struct node *node, struct
         if (rc < 0)
             return rc;
         unknown += pod->trust == CHARGE_UNKNOWN;
+        allocating += pod->allocating;
     }
+    if (allocating != node->allocating)
+        return error_set(err, -EFAULT, "node %.*s: %u pods have the turn, counted %u",
+                         STR_ARG(node->name), allocating, node->allocating);
     if (unknown != node->unknown_pods)
         return error_set(err, -EFAULT, "node %.*s: %u unknown pods, counted %u",
                          STR_ARG(node->name), unknown, node->unknown_pods);
@@ -352,7 +359,7 @@ static int check_counts(const struct cache *cache, struct error *err)
     for (uint32_t i = 0; i < cache->node_slots; i++) {
         const struct node *node = &cache->nodes[i];
         real.nodes += node->has_node;
-        real.device_nodes += node->has_devices;
+        real.device_nodes += node_has_inventory(node);
         for (unsigned kind = 0; kind < DEVICE_KIND_MAX; kind++)
             real.cards += node->count[kind];
         real.closed_nodes +=

@@ -11,6 +11,7 @@
 #include "codec/annotation.h"
 #include "codec/hami.h"
 #include "codec/objects.h"
+#include "codec/requests.h"
 
 static struct arena mem;
 static struct error err;
@@ -224,6 +225,67 @@ static void test_register_malformed(void **state)
     }
 }
 
+/* ---- in a Node ---- */
+
+static struct node_facts node_with(const char *annotations)
+{
+    struct strbuf text = {0};
+    struct node_facts facts;
+    strbuf_printf(&text, "{\"kind\":\"Node\",\"metadata\":{\"name\":\"n\",\"annotations\":{%s}}}",
+                  annotations);
+    assert_int_equal(object_decode_node((struct str){text.data, text.len}, &mem, &facts, &err), 0);
+    strbuf_done(&text);
+    return facts;
+}
+
+static void test_node(void **state)
+{
+    (void)state;
+    assert_int_equal(node_with("").registration, REGISTRATION_ABSENT);
+    struct node_facts facts =
+        node_with("\"hami.io/node-nvidia-register\":\"A,10,7680,100,T4,0,true:\"");
+    assert_int_equal(facts.registration, REGISTRATION_READ);
+    assert_int_equal(facts.registered.count, 1);
+    facts = node_with("\"hami.io/node-nvidia-register\":\"[]\"");
+    assert_int_equal(facts.registration, REGISTRATION_UNREADABLE);
+    assert_true(str_is(facts.registration_problem, "no gpu found on node"));
+}
+
+/* ---- in a Binding ---- */
+
+static void test_binding(void **state)
+{
+    (void)state;
+    static struct placement placement = {
+        .count = 1,
+        .cards = {{.share = {.amount = {.bytes = 100 << 20}}, .id = "GPU-0"}},
+        .container_count = 2,
+        .part_count = 1,
+        .parts = {{1, 0, {.bytes = 100 << 20}}},
+        .hami = true,
+        .hami_time_s = 1700000000,
+    };
+    const struct pod_id id = {STR("ns"), STR("p"), STR("u")};
+    struct strbuf out = {0};
+    uint32_t bytes;
+    request_binding(&id, STR("n1"), &placement, &out, &bytes);
+    static const char *const written[] = {
+        "\"hami.io/vgpu-node\":\"n1\"",
+        "\"hami.io/vgpu-time\":\"1700000000\"",
+        "\"hami.io/vgpu-devices-to-allocate\":\";GPU-0,NVIDIA,100,0:;\"",
+        "\"hami.io/vgpu-devices-allocated\":\";GPU-0,NVIDIA,100,0:;\"",
+        "\"hami.io/bind-phase\":\"allocating\"",
+        "\"hami.io/bind-time\":\"1700000000\"",
+    };
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
+        assert_non_null(strstr(out.data, written[i]));
+    strbuf_done(&out);
+    placement.hami = false;
+    request_binding(&id, STR("n1"), &placement, &out, &bytes);
+    assert_null(strstr(out.data, "hami.io"));
+    strbuf_done(&out);
+}
+
 /* ---- in a Pod ---- */
 
 static struct pod pod_with(const char *annotations, const char *node)
@@ -286,6 +348,8 @@ int main(void)
         cmocka_unit_test_teardown(test_register_special, teardown),
         cmocka_unit_test_teardown(test_register_csv, teardown),
         cmocka_unit_test_teardown(test_register_malformed, teardown),
+        cmocka_unit_test_teardown(test_node, teardown),
+        cmocka_unit_test_teardown(test_binding, teardown),
         cmocka_unit_test_teardown(test_pod_of_hami, teardown),
         cmocka_unit_test_teardown(test_room, teardown),
     };

@@ -602,6 +602,22 @@ static void memory_may_end_anywhere(void **state)
     assert_memory_equal(&config, &before, sizeof config);
 }
 
+static void annotations_and_turns(void **state)
+{
+    (void)state;
+    struct config c = parse_good(HEAD "annotations: [koordinator, hami]\n");
+    assert_true(config_list_has(&c.annotations, "hami"));
+    c = parse_good(HEAD "server: {maxConnections: 9, maxConnectionsPerClient: 9}\n");
+    assert_false(config_list_has(&c.annotations, "hami"));
+    assert_bad(HEAD "annotations: [koordinator, volcano]\n",
+               "f.yaml:3:14: annotations: \"volcano\" is none of koordinator|hami\n");
+    assert_bad(HEAD "annotations: [hami]\n",
+               "f.yaml:3:14: annotations: koordinator must be among them: bookings are read from "
+               "there after a restart\n");
+    assert_bad(HEAD "annotations: [koordinator, hami]\nhami: {turnWaiters: 128}\n",
+               "f.yaml:4:21: hami.turnWaiters: must be less than server.maxConnectionsPerClient\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -625,6 +641,7 @@ int main(void)
         cmocka_unit_test(restart_keys_are_named),
         cmocka_unit_test(files_are_loaded),
         cmocka_unit_test(memory_may_end_anywhere),
+        cmocka_unit_test(annotations_and_turns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -309,11 +309,11 @@ static void cache_view(void **state)
     assert_int_equal(exchange.reply.status, 200);
     assert_true(contains(
         &exchange,
-        "{\"name\":\"a\\\"node\",\"hasNode\":true,\"hasDevices\":false,"
+        "{\"name\":\"a\\\"node\",\"hasNode\":true,\"hasDevices\":false,\"registered\":false,"
         "\"devicePlugin\":false,\"closed\":false,"
         "\"cards\":[],\"pods\":[],\"otherPods\":0,\"allocatable\":{\"cpuMilli\":4000,"
         "\"memoryBytes\":0},\"used\":{\"cpuMilli\":0,\"memoryBytes\":0},\"gpuModel\":\"T4\"},\n{\"name\":\"n1\",\"hasNode\":true,\"hasDevices\":true,"
-        "\"devicePlugin\":false,\"closed\":false,\"cards\":[{"
+        "\"registered\":false,\"devicePlugin\":false,\"closed\":false,\"cards\":[{"
         "\"type\":\"gpu\",\"minor\":0,\"id\":\"G0\","
         "\"registered\":true,\"usable\":true,\"pods\":0,"
         "\"total\":{\"koordinator.sh/gpu-core\":100,"));
