@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conformance [-v] [--decisions FILE] FILE-OR-DIR...: run vector files against the code;
  * docs/conformance.md says what is in them and what the counts mean. */
+#include "hami.h"
 #include "runner.h"
 
 #include <dirent.h>
@@ -145,7 +146,8 @@ static void print_summary(void)
 
 static const struct op *find_op(const char *name)
 {
-    const struct op *const tables[] = {request_ops, node_ops, state_ops, annotation_ops};
+    const struct op *const tables[] = {request_ops,    node_ops,       state_ops,
+                                       annotation_ops, hami_value_ops, hami_place_ops};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         for (const struct op *op = tables[i]; op->name != NULL; op++)
             if (strcmp(op->name, name) == 0)
@@ -230,16 +232,31 @@ static void run_record(const char *file, json_object *record)
     count(v.op, outcome);
 }
 
-/* HAMi's vectors have a kind instead of an operation; none is implemented yet. */
+/* HAMi's vectors have a kind instead of an operation, and no list of what they need. A decision
+ * holds the vector to what we do instead. */
 static void run_vector(const char *file, json_object *vector)
 {
-    struct vector v = {.file = file, .id = json_text(vector, "id", "(no id)")};
+    struct vector v = {
+        .file = file,
+        .id = json_text(vector, "id", "(no id)"),
+        .given = json_get(vector, "given"),
+        .expect = json_get(vector, "expect"),
+    };
     char name[64];
     (void)snprintf(name, sizeof(name), "hami/%s", json_text(vector, "kind", "(no kind)"));
     v.op = name;
-    vector_unsupported(&v, "unknown kind");
-    note_unsupported(&v);
-    count(name, UNSUPPORTED);
+    json_object *decision = decision_find(v.id);
+    const char *feature = hami_out_of_scope(vector);
+    enum outcome outcome = UNSUPPORTED;
+    if (decision != NULL)
+        v.expect = json_get(decision, "expect");
+    if (feature != NULL)
+        vector_unsupported(&v, "needs %s", feature);
+    else if (fields_known(&v, "vector", vector, "id kind origin derived given expect note"))
+        outcome = answer(&v);
+    if (outcome == UNSUPPORTED)
+        note_unsupported(&v);
+    count(name, outcome);
 }
 
 /* ---- files ---- */
@@ -263,7 +280,8 @@ static void run_file(const char *path, bool named)
     if (json_object_is_type(json_get(root, "records"), json_type_array)) {
         run_list(path, json_get(root, "records"), run_record);
     } else if (json_object_is_type(json_get(root, "vectors"), json_type_array)) {
-        run_list(path, json_get(root, "vectors"), run_vector);
+        hami_vectors = json_get(root, "vectors");
+        run_list(path, hami_vectors, run_vector);
     } else if (json_get(root, "fixtures") == NULL && json_get(root, "decisions") == NULL) {
         if (named)
             printf("%s: no vector file: neither records nor vectors\n", path);
