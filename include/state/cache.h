@@ -182,7 +182,17 @@ void cache_rank(struct cache *cache, struct str uid, const struct pod_request *r
                 const struct str *names, uint32_t count, enum reason *reasons,
                 struct ranking *ranking);
 
-/* Raw node scores of a policy: scores[i] for names[i]; 0 for nodes that are unknown or have no cards.
+/* The same for a pod without devices, of which nothing is kept but the node that an answer named alone
+ * (cache_offered): for a policy that weighs CPU and memory, every node fits. */
+void cache_rank_plain(struct cache *cache, struct str uid, const struct str *names, uint32_t count,
+                      enum reason *reasons, struct ranking *ranking);
+
+/* Filter is about to name this node alone for a pod without devices. Only some hundred such pods are
+ * remembered, the last ones. */
+void cache_offered(struct cache *cache, struct str uid, struct str node);
+
+/* Raw node scores of a policy: scores[i] for names[i]; 0 for nodes that are unknown or, of a request for
+ * devices, have no cards.
  * repeated[i] is set for a name that was given before, if its node is known. Returns how many are not. */
 uint32_t cache_score(struct cache *cache, const struct pod_request *request,
                      const struct host_amount *host, const struct node_policy *policy,

@@ -82,6 +82,14 @@ static inline bool node_has_inventory(const struct node *node)
     return node->has_devices || node->registered != NULL;
 }
 
+/* A pod without devices for which filter named one node. */
+struct offer {
+    uint64_t uid[2];
+    uint32_t node;
+};
+
+#define OFFERS 256u
+
 TAILQ_HEAD(pod_list, pod_record);
 
 struct cache {
@@ -106,6 +114,7 @@ struct cache {
 
     struct guests guests;
     struct packing packing;
+    struct offer offers[OFFERS]; /* by UID; a later pod may take the place of an earlier one */
 
     uint32_t scan_epoch;
     uint32_t marks[CACHE_PODS + 1]; /* of the list begun last, by kind */

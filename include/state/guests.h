@@ -26,6 +26,9 @@ struct guests {
     uint32_t count;
 };
 
+/* The 128 bits of a UID, never both 0. */
+void guest_uid(struct str uid, uint64_t ret[2]);
+
 /* Free the table; a zeroed one is empty. */
 void guests_done(struct guests *guests);
 

@@ -161,8 +161,12 @@ static int64_t rank(const struct question *question, struct arena *mem, enum rea
     if (ranking.scores == NULL || space == NULL)
         return -ENOMEM;
     prepare(question, ranking.now_ns);
-    cache_rank(question->sched->cache, call->pod.id.uid, question->request, call->nodes,
-               call->node_count, reasons, &ranking);
+    if (request_any(question->request))
+        cache_rank(question->sched->cache, call->pod.id.uid, question->request, call->nodes,
+                   call->node_count, reasons, &ranking);
+    else
+        cache_rank_plain(question->sched->cache, call->pod.id.uid, call->nodes, call->node_count,
+                         reasons, &ranking);
     metrics_add(METRIC_TENTATIVE_EXPIRED, 0, ranking.ret_expired);
     /* After several nodes were named and none was bound to, nobody knows which was tried: from now on
      * they are named one at a time, so that the next call can pass over it. */
@@ -182,6 +186,11 @@ static void note_passed(const struct question *question, const enum reason *reas
     for (uint32_t i = 0; kept == 1 && i < question->call->node_count; i++)
         if (reasons[i] == REASON_FITS)
             only = question->call->nodes[i];
+    if (!request_any(question->request)) {
+        if (kept == 1)
+            cache_offered(sched->cache, question->call->pod.id.uid, only);
+        return;
+    }
     const struct device_policy *hold_with =
         atomic_load(&sched->tentative) ? atomic_load(&sched->device_policy) : NULL;
     if (cache_passed(sched->cache, question->call->pod.id.uid, only, hold_with,
@@ -197,7 +206,8 @@ static int answer_ranked(const struct question *question, struct arena *mem, enu
     int64_t kept = rank(question, mem, reasons);
     for (uint32_t i = 0; i < call->node_count; i++)
         unknown += reasons[i] == REASON_UNKNOWN_NODE;
-    if (kept < 0 || (unknown > 1 && mark_duplicates(call, mem, reasons) < 0))
+    bool compare = unknown > 1 || !request_any(question->request);
+    if (kept < 0 || (compare && mark_duplicates(call, mem, reasons) < 0))
         return error_set(err, -ENOMEM, "out of memory");
     if (kept == 0) {
         metrics_add(METRIC_SAMPLE_REJECTED, 0, 1);
@@ -209,7 +219,7 @@ static int answer_ranked(const struct question *question, struct arena *mem, enu
     return 0;
 }
 
-/* A pod without devices fits wherever kube-scheduler thinks it does. */
+/* A pod without devices fits wherever kube-scheduler thinks it does, and only packing cares where. */
 static int answer_neutral(const struct candidates_call *call, struct arena *mem,
                           enum reason *reasons, struct filter_answer *ret, struct error *err)
 {
@@ -238,17 +248,18 @@ int sched_filter(struct sched *sched, const struct candidates_call *call, struct
     struct error why_not_policy = {.text = "the placement annotations are invalid"};
     struct pod_policy policy;
     (void)intake_policy(&call->pod, &policy, &why_not_policy);
-    if (!invalid && request_any(&request))
+    bool any = !invalid && request_any(&request);
+    if (any)
         await_events(sched, call->pod.id.uid);
     rc = agree_with_stored(sched, call, mem, &request, invalid, &policy, err);
     if (rc < 0)
         return rc;
     if (invalid)
         return answer_invalid(call, mem, reasons, &why, ret, err);
-    if (!request_any(&request))
+    struct question question = question_of(sched, call, &request, &policy);
+    if (!any && (policy.invalid || question.node_policy->weigh == NULL))
         return answer_neutral(call, mem, reasons, ret, err);
     if (policy.invalid)
         return answer_invalid(call, mem, reasons, &why_not_policy, ret, err);
-    struct question question = question_of(sched, call, &request, &policy);
     return answer_ranked(&question, mem, reasons, ret, err);
 }

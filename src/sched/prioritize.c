@@ -36,7 +36,7 @@ int sched_prioritize(struct sched *sched, const struct candidates_call *call, st
     const struct node_policy *policy = policy_of(sched, &call->pod, mem);
     uint32_t unknown = call->node_count;
     if (intake_request(&call->pod, &sched->hami_rules, &request, &why) == 0 &&
-        request_any(&request))
+        (request_any(&request) || policy->weigh != NULL))
         unknown = cache_score(sched->cache, &request, &call->pod.host, policy, call->nodes,
                               call->node_count, scores, repeated);
     /* The cache has seen which of the nodes that it knows came twice. */

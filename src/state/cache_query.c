@@ -212,6 +212,65 @@ void cache_rank(struct cache *cache, struct str uid, const struct pod_request *r
     pthread_mutex_unlock(&cache->mutex);
 }
 
+/* The place of the pod's offer. */
+static struct offer *offer_of(struct cache *cache, struct str uid, struct offer *ret_key)
+{
+    guest_uid(uid, ret_key->uid);
+    return &cache->offers[(ret_key->uid[0] ^ ret_key->uid[1]) % OFFERS];
+}
+
+static bool same_uid(const struct offer *a, const struct offer *b)
+{
+    return a->uid[0] == b->uid[0] && a->uid[1] == b->uid[1];
+}
+
+static void rank_plain_locked(struct cache *cache, const struct str *names, uint32_t count,
+                              enum reason *reasons, struct ranking *ranking, uint32_t demoted)
+{
+    static const struct pod_request nothing;
+    uint32_t epoch = next_epoch(cache), last = 0;
+    struct pack_decision space;
+    struct scoring scoring = {ranking->policy, &nothing, NULL};
+    scoring.pack = decide_locked(cache, ranking->policy, &nothing, &ranking->host, &space);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slot = find_next(cache, names[i], &last);
+        reasons[i] = REASON_FITS;
+        ranking->scores[i] = 0;
+        if (slot == MAP_NONE)
+            continue;
+        if (cache->nodes[slot].scan_epoch == epoch)
+            reasons[i] = REASON_DUPLICATE;
+        cache->nodes[slot].scan_epoch = epoch;
+        struct cards cards = cache_cards_locked(cache, &cache->nodes[slot]);
+        if (slot == demoted)
+            ranking->scores[i] = -1;
+        else if (scoring.pack != NULL && reasons[i] == REASON_FITS)
+            ranking->scores[i] = score_cards(cache, slot, &cards, &scoring, NULL);
+    }
+}
+
+void cache_rank_plain(struct cache *cache, struct str uid, const struct str *names, uint32_t count,
+                      enum reason *reasons, struct ranking *ranking)
+{
+    struct offer key;
+    pthread_mutex_lock(&cache->mutex);
+    struct offer *offer = offer_of(cache, uid, &key);
+    ranking->ret_again = same_uid(offer, &key);
+    rank_plain_locked(cache, names, count, reasons, ranking,
+                      ranking->ret_again && ranking->demote ? offer->node : NODE_NONE);
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+void cache_offered(struct cache *cache, struct str uid, struct str node)
+{
+    struct offer key;
+    pthread_mutex_lock(&cache->mutex);
+    struct offer *offer = offer_of(cache, uid, &key);
+    key.node = cache_node_find_locked(cache, node);
+    *offer = key;
+    pthread_mutex_unlock(&cache->mutex);
+}
+
 uint32_t cache_score(struct cache *cache, const struct pod_request *request,
                      const struct host_amount *host, const struct node_policy *policy,
                      const struct str *names, uint32_t count, int64_t *scores, bool *repeated)
@@ -230,7 +289,7 @@ uint32_t cache_score(struct cache *cache, const struct pod_request *request,
             continue;
         repeated[i] |= node->scan_epoch == epoch;
         node->scan_epoch = epoch;
-        if (!node_has_inventory(node))
+        if (!node_has_inventory(node) && request_any(request))
             continue;
         struct cards cards = cache_cards_locked(cache, node);
         /* What packing weighs is where the pod would go: there must be room. */

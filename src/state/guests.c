@@ -57,6 +57,13 @@ static struct key key_of(struct str uid)
     return key;
 }
 
+void guest_uid(struct str uid, uint64_t ret[2])
+{
+    struct key key = key_of(uid);
+    ret[0] = key.high;
+    ret[1] = key.low;
+}
+
 /* UUIDs of an API server are random. */
 static uint32_t home_of(const struct guests *guests, const struct guest *guest)
 {
