@@ -33,7 +33,8 @@
       "Pods whose allocation is not what was booked, by kind.", "kind",                            \
       "edited|moved|unbound|inconsistent|incomplete|unreadable|missing|doubled")                   \
     X(METRIC_BAD_OBJECTS, "deviceshare_bad_objects_total",                                         \
-      "API objects that could not be read, by kind.", "kind", "node|device|pod|registration")      \
+      "API objects that could not be read, by kind.", "kind",                                       \
+      "node|device|pod|registration|namespace")                                                    \
     X(METRIC_FILTER_WAITS, "deviceshare_filter_waits_total",                                       \
       "Filter calls that waited for the bind of a pod in flight, by what came of it.", "result",   \
       "arrived|timeout|unknown")                                                                   \
@@ -79,7 +80,13 @@ enum metric_drift {
     DRIFT_MISSING,      /* a placed device pod without annotation */
     DRIFT_DOUBLED,      /* a card of which others had already too much */
 };
-enum metric_object { OBJECT_NODE, OBJECT_DEVICE, OBJECT_POD, OBJECT_REGISTRATION };
+enum metric_object {
+    OBJECT_NODE,
+    OBJECT_DEVICE,
+    OBJECT_POD,
+    OBJECT_REGISTRATION,
+    OBJECT_NAMESPACE
+};
 
 /* Add `n` to counter `id`; `label` indexes its values (0 for a plain counter). Out-of-range labels are
  * a programming error (assert). Thread safe. */

@@ -19,7 +19,7 @@
  * server must make to them. Errors name the field ("metadata.name: ..."). Results live in `mem`.
  */
 
-enum object_kind { KIND_NODE, KIND_DEVICE, KIND_POD, KIND_LIST, KIND_OTHER };
+enum object_kind { KIND_NODE, KIND_DEVICE, KIND_POD, KIND_NAMESPACE, KIND_LIST, KIND_OTHER };
 
 struct object_head {
     enum object_kind kind;
@@ -55,6 +55,10 @@ int object_decode_pod_place(struct str json, struct arena *mem, struct pod *ret,
  * a device plugin; one whose cards are all sick has capacity only. -EINVAL for what is no quantity there. A
  * registration of HAMi's device plugin that cannot be read is not an error but ret->registration. */
 int object_decode_node(struct str json, struct arena *mem, struct node_facts *ret, struct error *err);
+
+/* The name of a Namespace, and its labels that are defaults of its pods' placement. */
+int object_decode_namespace(struct str json, struct arena *mem, struct str *ret_name,
+                            struct policy_words *ret, struct error *err);
 
 /* A Device object (scheduling.koordinator.sh/v1alpha1). Entries without minor, of an unknown type, with an
  * id or amount past the bounds of core/device.h, or with a minor that came before are left out and counted

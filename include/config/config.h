@@ -70,6 +70,7 @@ struct config {
         int64_t max_candidates;    /* policy.maxCandidates, 100; 0 = all (R) */
         int64_t in_flight_wait_ms; /* policy.inFlightWait, 5ms; 0 = none (R) */
         bool tentative;            /* policy.tentative, true (R) */
+        bool namespace_labels;     /* policy.namespaceLabels, false */
     } policy;
     enum config_unknown_pods unknown_pods; /* unknownPods: close|ignore, "close" (R) */
     /* devicePluginNodes: refuse|allow, "refuse" (R) */

@@ -41,6 +41,9 @@ struct pod_policy {
 int pod_policy_read(const struct policy_words *words, struct pod_policy *ret, uint32_t *ret_ignored,
                     struct error *err);
 
+/* What the pod does not say is as `more` has it; nothing of a policy that is invalid. */
+void pod_policy_fill(struct pod_policy *policy, const struct pod_policy *more);
+
 /* The strength called `name` (prefer, require), or STRENGTH_UNSAID. */
 enum policy_strength policy_strength_find(struct str name);
 

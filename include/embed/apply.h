@@ -35,6 +35,7 @@ struct change {
     struct node_facts node;
     struct pod pod;
     struct inventory inventory;
+    struct policy_words labels; /* of a Namespace */
 };
 
 struct apply {

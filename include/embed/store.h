@@ -15,11 +15,11 @@
  * kept in creation order. Not thread safe, and no opinion about what the texts say.
  */
 
-/* The kinds it holds: KIND_NODE, KIND_DEVICE, KIND_POD. */
-#define STORE_KINDS 3
+/* The kinds it holds: KIND_NAMESPACE, KIND_NODE, KIND_DEVICE, KIND_POD. */
+#define STORE_KINDS 4
 
-/* "Device//" or "Pod/", a namespace and "/", a name. */
-#define STORE_KEY_MAX (8 + NAME_LABEL_MAX + 1 + NAME_SUBDOMAIN_MAX)
+/* "Namespace//" or "Pod/", a namespace and "/", a name. */
+#define STORE_KEY_MAX (11 + NAME_LABEL_MAX + 1 + NAME_SUBDOMAIN_MAX)
 
 struct object {
     enum object_kind kind;
@@ -39,11 +39,12 @@ struct store {
     struct object *first[STORE_KINDS], *last[STORE_KINDS]; /* by kind */
 };
 
-/* Where a kind stands in `first` and `last`, and in the order of everything: nodes, devices, pods.
+/* Where a kind stands in `first` and `last`, and in the order of everything: namespaces,
+ * nodes, devices, pods.
  */
 uint32_t store_rank(enum object_kind kind);
 
-/* "Node", "Device" or "Pod". */
+/* "Namespace", "Node", "Device" or "Pod". */
 const char *store_kind_name(enum object_kind kind);
 
 /* The kind called so, or KIND_OTHER. */

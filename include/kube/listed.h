@@ -17,6 +17,7 @@ struct listed {
     const char *resource; /* for people: "devices.scheduling.koordinator.sh" */
     const char *path;
     const char *selector; /* a query parameter with its "&", or "" */
+    bool optional;        /* followed only if the options say so; the last rows of the table */
     bool installed_later; /* a custom resource: 404 means that it is not installed yet */
     enum cache_listed kind;
     enum metric_object metric;
@@ -29,7 +30,7 @@ struct listed {
 };
 
 /* Indexed by enum cache_listed. */
-#define LISTED_COUNT 3
+#define LISTED_COUNT CACHE_LISTED_MAX
 extern const struct listed listed_table[LISTED_COUNT];
 
 #endif

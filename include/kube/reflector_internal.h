@@ -60,6 +60,7 @@ struct reflectors {
     bool stopping;
     bool cancelled;   /* by reflectors_cancel_wait */
     unsigned waiters; /* in reflectors_consistent_pods */
+    unsigned count; /* of the first rows of listed_table */
     struct reflector of[LISTED_COUNT];
 };
 

@@ -12,7 +12,7 @@
  * be asked: -EPERM when it does not even let us ask. */
 struct rights_wanted {
     const char *ns; /* our own namespace */
-    bool wake, elect, label_own_pod;
+    bool wake, elect, label_own_pod, namespaces;
 };
 int rights_check(struct kube_client *client, const struct rights_wanted *wanted,
                  struct strbuf *missing, struct error *err);

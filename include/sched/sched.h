@@ -108,6 +108,13 @@ int sched_device_changed(struct sched *sched, struct str node, const struct inve
 /* A Device object is gone. */
 void sched_device_gone(struct sched *sched, struct str node);
 
+/* A Namespace was added or changed: its labels of ours are the defaults of its pods. Labels that are no
+ * policy say nothing; they are counted and logged. */
+int sched_namespace_changed(struct sched *sched, struct str name, const struct policy_words *labels);
+
+/* A Namespace is gone. */
+void sched_namespace_gone(struct sched *sched, struct str name);
+
 /* A complete list of one kind begins; between it and sched_list_end every object of the list is told by its
  * changed-event. Events of the watch may come in between. */
 uint32_t sched_list_begin(struct sched *sched, enum cache_listed kind);

@@ -115,9 +115,18 @@ uint64_t cache_removals(struct cache *cache);
 /* A pod is gone. Unknown UIDs are fine. */
 void cache_pod_remove(struct cache *cache, struct str uid);
 
+/* A Namespace exists, and its labels say this of pods that say nothing themselves. */
+int cache_namespace_set(struct cache *cache, struct str name, const struct pod_policy *policy);
+
+/* A Namespace is gone. */
+void cache_namespace_remove(struct cache *cache, struct str name);
+
+/* Fill in what a pod of that Namespace does not say itself. */
+void cache_namespace_fill(struct cache *cache, struct str name, struct pod_policy *policy);
+
 /* ---- relists: what a complete list does not name is gone ---- */
 
-enum cache_listed { CACHE_NODES, CACHE_DEVICES, CACHE_PODS };
+enum cache_listed { CACHE_NODES, CACHE_DEVICES, CACHE_PODS, CACHE_NAMESPACES, CACHE_LISTED_MAX };
 
 /* A list of this kind begins: objects set from now on carry the mark that is returned. */
 uint32_t cache_list_begin(struct cache *cache, enum cache_listed kind);
@@ -145,7 +154,7 @@ struct pod_view {
     bool confirmed;       /* booked, and the API server said yes */
     bool request_invalid;
     struct pod_request request;
-    struct pod_policy policy;
+    struct pod_policy policy; /* with what its Namespace says where the pod says nothing */
     struct str node;      /* of the booking; empty if none */
     int32_t priority;
     uint32_t annotation_bytes; /* of all annotations it had when seen last */

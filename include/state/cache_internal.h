@@ -82,6 +82,13 @@ static inline bool node_has_inventory(const struct node *node)
     return node->has_devices || node->registered != NULL;
 }
 
+/* A Namespace whose labels say something, or said so. */
+struct namespace_record {
+    struct str name; /* owned; data NULL in an empty slot */
+    struct pod_policy policy;
+    uint32_t mark;
+};
+
 /* A pod without devices for which filter named one node. */
 struct offer {
     uint64_t uid[2];
@@ -114,10 +121,13 @@ struct cache {
 
     struct guests guests;
     struct packing packing;
+    struct map namespace_by_name; /* value: index into namespaces */
+    struct namespace_record *namespaces;
+    uint32_t namespace_slots, namespace_capacity;
     struct offer offers[OFFERS]; /* by UID; a later pod may take the place of an earlier one */
 
     uint32_t scan_epoch;
-    uint32_t marks[CACHE_PODS + 1]; /* of the list begun last, by kind */
+    uint32_t marks[CACHE_LISTED_MAX]; /* of the list begun last, by kind */
     struct {
         struct cache_counts view; /* kept up to date but for closed_nodes, a question of configuration */
         uint32_t nodes_with_unknown;
@@ -181,6 +191,13 @@ struct pack_site cache_pack_site_locked(const struct cache *cache, uint32_t slot
                                         const struct cards *cards,
                                         const struct pack_decision *decision,
                                         const struct pod_record *self);
+
+/* The pod's own policy with its Namespace's where it says nothing. */
+struct pod_policy cache_policy_locked(const struct cache *cache, const struct pod_record *pod);
+
+/* Remove a Namespace's record; free all of them. */
+void cache_namespace_drop_locked(struct cache *cache, uint32_t slot);
+void cache_namespaces_done(struct cache *cache);
 
 /* A pod without devices was seen: where it runs, and what it takes there. 0 or -ENOMEM. */
 int cache_guest_set_locked(struct cache *cache, const struct pod *pod);

@@ -197,6 +197,7 @@ static bool check_rights(struct api_link *link)
     struct rights_wanted wanted = {
         .ns = link->ns,
         .wake = link->config->wake.enabled,
+        .namespaces = link->config->policy.namespace_labels,
         .elect = link->config->leader_election.enabled,
         .label_own_pod = link->own.name != NULL,
     };
@@ -257,6 +258,7 @@ static int follow(struct api_link *link, struct error *err)
         .idle_timeout_ms = config->reflector.idle_timeout_ms,
         .backoff_min_ms = BACKOFF_MIN_MS,
         .backoff_max_ms = BACKOFF_MAX_MS,
+        .namespaces = config->policy.namespace_labels,
     };
     return reflectors_start(&options, link->sched, &link->reflectors, err);
 }
@@ -355,8 +357,8 @@ bool api_link_synced(struct api_link *link, char *out, size_t size)
     if (!rights_complete(link, out, size))
         return false;
     out[0] = '\0';
-    reflectors_status(link->reflectors, status);
-    for (unsigned i = 0; i < REFLECTOR_COUNT; i++) {
+    unsigned count = reflectors_status(link->reflectors, status);
+    for (unsigned i = 0; i < count; i++) {
         if (status[i].synced || len >= size)
             continue;
         bool told = status[i].trouble[0] != '\0';

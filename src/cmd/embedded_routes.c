@@ -76,6 +76,13 @@ static void delete_node(void *self, const struct http_request *request, struct h
         delete_object(self, "Node", STR(""), request->rest, reply);
 }
 
+static void delete_namespace(void *self, const struct http_request *request,
+                             struct http_reply *reply)
+{
+    if (!refuse_remote(request, reply))
+        delete_object(self, "Namespace", STR(""), request->rest, reply);
+}
+
 static void delete_device(void *self, const struct http_request *request, struct http_reply *reply)
 {
     if (!refuse_remote(request, reply))
@@ -102,6 +109,7 @@ uint32_t embedded_routes(struct cluster *cluster, struct http_route *routes)
     static const struct http_route table[] = {
         {"GET", "/embedded/manifests", get_manifests, NULL, HTTP_ACCESS_CLIENTS},
         {"POST", "/embedded/manifests", apply_manifests, NULL, HTTP_ACCESS_CLIENTS},
+        {"DELETE", "/embedded/namespaces/*", delete_namespace, NULL, HTTP_ACCESS_CLIENTS},
         {"DELETE", "/embedded/nodes/*", delete_node, NULL, HTTP_ACCESS_CLIENTS},
         {"DELETE", "/embedded/devices/*", delete_device, NULL, HTTP_ACCESS_CLIENTS},
         {"DELETE", "/embedded/pods/*", delete_pod, NULL, HTTP_ACCESS_CLIENTS},

@@ -37,6 +37,7 @@ static enum object_kind kind_of(struct str api_version, struct str kind)
     } known[] = {
         {"v1", "Node", KIND_NODE},
         {"v1", "Pod", KIND_POD},
+        {"v1", "Namespace", KIND_NAMESPACE},
         {"v1", "List", KIND_LIST},
         {"scheduling.koordinator.sh/v1alpha1", "Device", KIND_DEVICE},
     };
@@ -292,6 +293,63 @@ int object_decode_node(struct str json, struct arena *mem, struct node_facts *re
     host_amount_override(&amounts[ALLOCATABLE], &facts.allocatable);
     host_bound(&facts.allocatable);
     *ret = facts;
+    return 0;
+}
+
+/* ---- Namespace ---- */
+
+static int decode_labels(const struct reader_field *labels, struct arena *mem,
+                         struct policy_words *ret, struct error *err)
+{
+    const struct {
+        const char *key;
+        struct str *value;
+    } words[] = {
+        {ANNOTATION_NODE_POLICY, &ret->node},
+        {ANNOTATION_DEVICE_POLICY, &ret->device},
+        {ANNOTATION_NODE_POLICY_STRENGTH, &ret->strength},
+    };
+    int rc = reader_field_object(labels, NULL, 0, err);
+    if (rc < 0 || labels->value.data == NULL)
+        return rc;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct str value;
+        if (!reader_find(labels->value, words[i].key, &value))
+            continue;
+        if (reader_string(value, mem, words[i].value, err) < 0) {
+            reader_at(err, "[\"%s\"]", words[i].key);
+            return reader_at(err, "%s", labels->name);
+        }
+    }
+    return 0;
+}
+
+int object_decode_namespace(struct str json, struct arena *mem, struct str *ret_name,
+                            struct policy_words *ret, struct error *err)
+{
+    enum { NAME, LABELS };
+    struct reader_field metadata[] = {{.name = "metadata"}};
+    struct reader_field fields[] = {[NAME] = {.name = "name"}, [LABELS] = {.name = "labels"}};
+    struct error unwanted;
+    if (err == NULL)
+        err = &unwanted;
+
+    struct str name = {0};
+    struct policy_words words = {0};
+    int rc = open_fields(json, READER_FIELDS(metadata), err);
+    if (rc == 0)
+        rc = reader_field_object(metadata, READER_FIELDS(fields), err);
+    if (rc < 0)
+        return rc;
+    rc = reader_field_string(&fields[NAME], mem, &name, err);
+    if (rc == 0)
+        rc = decode_labels(&fields[LABELS], mem, &words, err);
+    if (rc < 0)
+        return reader_at(err, "%s", metadata->name);
+    if (name.len == 0)
+        return error_set(err, -EINVAL, "metadata.name: must not be empty");
+    *ret_name = name;
+    *ret = words;
     return 0;
 }
 

@@ -250,6 +250,10 @@ const struct config_key config_keys[] = {
     {.path = "policy.tentative", BOOL(policy.tentative), .standard = "true", RELOADABLE,
      .help = "Where filter leaves one node, hold the pod's cards there until its bind comes, at "
              "most 2 seconds, instead of letting the next filter wait."},
+    {.path = "policy.namespaceLabels", BOOL(policy.namespace_labels), .standard = "false",
+     .help = "Read the labels deviceshare.io/node-policy, device-policy and node-policy-strength "
+             "of Namespaces as defaults of their pods, before policy.node and its like. Needs the "
+             "right to list and watch namespaces (deploy/components/namespace-labels)."},
 
     {.path = "unknownPods", WORD(unknown_pods, "close|ignore"), .standard = "close", RELOADABLE,
      .help = "What to do about a running pod that requests devices but does not say which cards "

@@ -102,3 +102,15 @@ int pod_policy_read(const struct policy_words *words, struct pod_policy *ret, ui
     *ret_ignored = ignored;
     return rc;
 }
+
+void pod_policy_fill(struct pod_policy *policy, const struct pod_policy *more)
+{
+    if (more->invalid)
+        return;
+    if (policy->node == NULL)
+        policy->node = more->node;
+    if (policy->device == NULL)
+        policy->device = more->device;
+    if (policy->strength == STRENGTH_UNSAID)
+        policy->strength = more->strength;
+}

@@ -82,10 +82,10 @@ static int identify(struct apply *apply, struct change *change, struct error *er
         result = object_head(change->manifest, &apply->mem, &head, err);
     if (result < 0)
         return result;
-    if (head.kind != KIND_NODE && head.kind != KIND_DEVICE && head.kind != KIND_POD)
+    if (head.kind == KIND_LIST || head.kind == KIND_OTHER)
         return error_set(err, -EINVAL,
-                         "apiVersion and kind: \"%.*s %.*s\" is none of v1 Node, v1 Pod and "
-                         "scheduling.koordinator.sh/v1alpha1 Device",
+                         "apiVersion and kind: \"%.*s %.*s\" is none of v1 Namespace, v1 Node, v1 Pod "
+                         "and scheduling.koordinator.sh/v1alpha1 Device",
                          STR_ARG(head.api_version), STR_ARG(head.kind_name));
     result = check_names(head.kind, &head, err);
     if (result < 0)
@@ -398,6 +398,9 @@ static int check_change(struct apply *apply, struct change *change, const struct
         result = manifest_check_annotations(change->json, &apply->mem, err);
     if (result == 0 && change->kind == KIND_NODE)
         result = check_node(apply, change, err);
+    if (result == 0 && change->kind == KIND_NAMESPACE)
+        result = object_decode_namespace(change->json, &apply->mem, &change->name, &change->labels,
+                                         err);
     if (result == 0 && change->kind == KIND_POD)
         result = check_pod(apply, change, err);
     if (result == 0 && change->kind == KIND_DEVICE)

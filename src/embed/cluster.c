@@ -60,6 +60,8 @@ void cluster_attach(struct cluster *cluster, struct sched *sched)
 static int tell_locked(struct cluster *cluster, const struct change *change)
 {
     switch (change->kind) {
+    case KIND_NAMESPACE:
+        return sched_namespace_changed(cluster->sched, change->name, &change->labels);
     case KIND_NODE:
         return sched_node_changed(cluster->sched, &change->node);
     case KIND_DEVICE:
@@ -71,11 +73,11 @@ static int tell_locked(struct cluster *cluster, const struct change *change)
     }
 }
 
-/* Tell of all changes: nodes, then devices, then pods, so that the order in the text does not
+/* Tell of all changes: namespaces and nodes, then devices, then pods, so that the order in the text does not
  * matter. An object that sched had no memory for can be applied again. */
 static int tell_all_locked(struct cluster *cluster, const struct apply *apply, struct error *err)
 {
-    static const enum object_kind order[] = {KIND_NODE, KIND_DEVICE, KIND_POD};
+    static const enum object_kind order[] = {KIND_NAMESPACE, KIND_NODE, KIND_DEVICE, KIND_POD};
     int result = 0;
 
     if (cluster->sched == NULL)
@@ -120,7 +122,9 @@ static void tell_gone_locked(struct cluster *cluster, const struct object *objec
 {
     if (cluster->sched == NULL)
         return;
-    if (object->kind == KIND_NODE)
+    if (object->kind == KIND_NAMESPACE)
+        sched_namespace_gone(cluster->sched, object->name);
+    else if (object->kind == KIND_NODE)
         sched_node_gone(cluster->sched, object->name);
     else if (object->kind == KIND_DEVICE)
         sched_device_gone(cluster->sched, object->name);

@@ -17,6 +17,7 @@ static const struct {
     enum object_kind kind;
     const char *name;
 } kinds[STORE_KINDS] = {
+    {KIND_NAMESPACE, "Namespace"},
     {KIND_NODE, "Node"},
     {KIND_DEVICE, "Device"},
     {KIND_POD, "Pod"},

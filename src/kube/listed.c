@@ -123,6 +123,31 @@ static int pod_gone(struct sched *sched, struct str json, struct arena *mem,
     return rc == -ENOMEM ? rc : 0;
 }
 
+/* ---- namespaces ---- */
+
+static int namespace_changed(struct sched *sched, struct str json, struct arena *mem,
+                             struct error *complaint)
+{
+    struct str name;
+    struct policy_words labels;
+    int rc = object_decode_namespace(json, mem, &name, &labels, complaint);
+    if (rc == -ENOMEM)
+        return rc;
+    if (rc < 0)
+        return keep_unreadable(sched, CACHE_NAMESPACES, json, mem, complaint);
+    return sched_namespace_changed(sched, name, &labels);
+}
+
+static int namespace_gone(struct sched *sched, struct str json, struct arena *mem,
+                          struct error *complaint)
+{
+    struct object_head head;
+    int rc = object_identity(json, mem, &head, complaint);
+    if (rc == 0)
+        sched_namespace_gone(sched, head.name);
+    return rc == -ENOMEM ? rc : 0;
+}
+
 /* ---- the table ---- */
 
 const struct listed listed_table[LISTED_COUNT] = {
@@ -154,4 +179,13 @@ const struct listed listed_table[LISTED_COUNT] = {
                     .metric = OBJECT_POD,
                     .changed = pod_changed,
                     .gone = pod_gone},
+    [CACHE_NAMESPACES] = {.name = "namespaces",
+                          .resource = "namespaces",
+                          .path = "/api/v1/namespaces",
+                          .selector = "",
+                          .optional = true,
+                          .kind = CACHE_NAMESPACES,
+                          .metric = OBJECT_NAMESPACE,
+                          .changed = namespace_changed,
+                          .gone = namespace_gone},
 };

@@ -276,17 +276,19 @@ int reflectors_start(const struct reflector_options *options, struct sched *sche
     pthread_mutex_init(&all->mutex, NULL);
     init_cond(&all->listed);
     struct error why;
-    for (unsigned i = 0; i < LISTED_COUNT; i++) {
+    while (all->count < LISTED_COUNT && (options->namespaces || !listed_table[all->count].optional))
+        all->count++;
+    for (unsigned i = 0; i < all->count; i++) {
         if (!reflector_init(all, &all->of[i], &listed_table[i], &why)) {
             free_all(all, i + 1);
             return error_set(err, why.code, "%s", why.text);
         }
     }
-    for (unsigned i = 0; i < LISTED_COUNT; i++) {
+    for (unsigned i = 0; i < all->count; i++) {
         int rc = -pthread_create(&all->of[i].thread, NULL, reflect, &all->of[i]);
         if (rc < 0) {
             end_threads(all, i);
-            free_all(all, LISTED_COUNT);
+            free_all(all, all->count);
             return error_set(err, rc, "thread: %s", strerror(-rc));
         }
     }
@@ -298,19 +300,20 @@ void reflectors_stop(struct reflectors *reflectors)
 {
     if (reflectors == NULL)
         return;
-    end_threads(reflectors, LISTED_COUNT);
-    free_all(reflectors, LISTED_COUNT);
+    end_threads(reflectors, reflectors->count);
+    free_all(reflectors, reflectors->count);
 }
 
 /* ---- questions ---- */
 
-void reflectors_status(struct reflectors *reflectors, struct reflector_status ret[REFLECTOR_COUNT])
+unsigned reflectors_status(struct reflectors *reflectors,
+                           struct reflector_status ret[REFLECTOR_COUNT])
 {
-    static_assert(REFLECTOR_COUNT == LISTED_COUNT, "one status each");
     pthread_mutex_lock(&reflectors->mutex);
-    for (unsigned i = 0; i < LISTED_COUNT; i++)
+    for (unsigned i = 0; i < reflectors->count; i++)
         ret[i] = reflectors->of[i].status;
     pthread_mutex_unlock(&reflectors->mutex);
+    return reflectors->count;
 }
 
 int reflectors_consistent_pods(struct reflectors *reflectors, int64_t timeout_ms, struct error *err)

@@ -112,7 +112,7 @@ static void list_done(struct reflector *reflector, uint64_t ticket)
     reflector->status.lists++;
     reflector->status.trouble[0] = '\0';
     reflector->lists_done = ticket;
-    for (unsigned i = 0; i < LISTED_COUNT; i++)
+    for (unsigned i = 0; i < all->count; i++)
         synced &= all->of[i].status.synced;
     pthread_cond_broadcast(&all->listed);
     pthread_mutex_unlock(&all->mutex);

@@ -8,7 +8,7 @@
 #define REVIEWS "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 /* What a right is for; a row is asked about when rights_wanted says so. */
-enum purpose { FOR_ALL, FOR_WAKING, FOR_ELECTION, FOR_OWN_POD };
+enum purpose { FOR_ALL, FOR_NAMESPACES, FOR_WAKING, FOR_ELECTION, FOR_OWN_POD };
 
 static const struct {
     const char *verb, *group, *resource, *subresource;
@@ -23,6 +23,8 @@ static const struct {
     {"watch", "", "pods", NULL, FOR_ALL, false},
     {"get", "", "pods", NULL, FOR_ALL, false},
     {"create", "", "pods", "binding", FOR_ALL, false},
+    {"list", "", "namespaces", NULL, FOR_NAMESPACES, false},
+    {"watch", "", "namespaces", NULL, FOR_NAMESPACES, false},
     {"patch", "", "pods", NULL, FOR_WAKING, false},
     {"get", "coordination.k8s.io", "leases", NULL, FOR_ELECTION, true},
     {"create", "coordination.k8s.io", "leases", NULL, FOR_ELECTION, true},
@@ -38,6 +40,8 @@ static bool is_wanted(enum purpose purpose, const struct rights_wanted *wanted)
     switch (purpose) {
     case FOR_ALL:
         return true;
+    case FOR_NAMESPACES:
+        return wanted->namespaces;
     case FOR_WAKING:
         return wanted->wake;
     case FOR_ELECTION:

@@ -159,6 +159,25 @@ void sched_device_gone(struct sched *sched, struct str node)
     cache_devices_remove(sched->cache, node);
 }
 
+int sched_namespace_changed(struct sched *sched, struct str name, const struct policy_words *labels)
+{
+    struct error why = {0};
+    struct pod_policy policy;
+    uint32_t ignored;
+    if (pod_policy_read(labels, &policy, &ignored, &why) < 0) {
+        metrics_add(METRIC_BAD_OBJECTS, OBJECT_NAMESPACE, 1);
+        log_warning("Labels of a Namespace are no policy, its pods have the configured one",
+                    LOG_STR("namespace", name), LOG_TEXT("err", why.text));
+        policy = (struct pod_policy){0};
+    }
+    return cache_namespace_set(sched->cache, name, &policy);
+}
+
+void sched_namespace_gone(struct sched *sched, struct str name)
+{
+    cache_namespace_remove(sched->cache, name);
+}
+
 uint32_t sched_list_begin(struct sched *sched, enum cache_listed kind)
 {
     return cache_list_begin(sched->cache, kind);
@@ -171,7 +190,7 @@ void sched_list_keep(struct sched *sched, enum cache_listed kind, struct str nam
 
 void sched_list_end(struct sched *sched, enum cache_listed kind, uint32_t mark)
 {
-    static const char *const names[] = {"nodes", "devices", "pods"};
+    static const char *const names[] = {"nodes", "devices", "pods", "namespaces"};
     uint32_t removed = cache_list_end(sched->cache, kind, mark);
     log_info(2, "List complete", LOG_TEXT("objects", names[kind]), LOG_INT("removed", removed));
 }

@@ -42,6 +42,7 @@ static int agree_with_stored(struct sched *sched, const struct candidates_call *
     struct pod_view stored;
     switch (cache_pod_find(sched->cache, &call->pod.id, mem, &stored)) {
     case POD_UNKNOWN:
+        cache_namespace_fill(sched->cache, call->pod.id.ns, policy);
         return 0; /* our watch is behind kube-scheduler's: the body is all there is */
     case POD_MISMATCH:
         break;

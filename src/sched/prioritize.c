@@ -14,10 +14,12 @@ static const struct node_policy *policy_of(struct sched *sched, const struct pod
     struct pod_view stored;
     struct pod_policy policy;
     struct error why;
-    if (cache_pod_find(sched->cache, &pod->id, mem, &stored) == POD_KNOWN)
+    if (cache_pod_find(sched->cache, &pod->id, mem, &stored) == POD_KNOWN) {
         policy = stored.policy;
-    else
+    } else {
         (void)intake_policy(pod, &policy, &why);
+        cache_namespace_fill(sched->cache, pod->id.ns, &policy);
+    }
     return policy.node != NULL ? policy.node : atomic_load(&sched->node_policy);
 }
 

@@ -28,6 +28,7 @@ struct cache *cache_new(enum unknown_pods unknown_pods)
     cache->unknown_pods = unknown_pods;
     map_init(&cache->node_by_name);
     map_init(&cache->pod_by_uid);
+    map_init(&cache->namespace_by_name);
     card_store_init(&cache->store);
     pack_sample_init(&cache->packing.sample);
     TAILQ_INIT(&cache->in_flight);
@@ -57,6 +58,7 @@ void cache_free(struct cache *cache)
     map_done(&cache->node_by_name);
     map_done(&cache->pod_by_uid);
     card_store_done(&cache->store);
+    cache_namespaces_done(cache);
     guests_done(&cache->guests);
     packing_done(&cache->packing);
     pthread_cond_destroy(&cache->arrived);

@@ -23,6 +23,10 @@ void cache_list_keep(struct cache *cache, enum cache_listed kind, struct str nam
             pod->mark = cache->marks[kind];
         if (guest != NULL)
             guest->mark = cache->marks[kind];
+    } else if (kind == CACHE_NAMESPACES) {
+        uint32_t slot = map_get(&cache->namespace_by_name, name);
+        if (slot != MAP_NONE)
+            cache->namespaces[slot].mark = cache->marks[kind];
     } else {
         uint32_t slot = map_get(&cache->node_by_name, name);
         if (slot != MAP_NONE && kind == CACHE_NODES)
@@ -66,6 +70,39 @@ static bool sweep_pod(struct cache *cache, uint32_t slot, uint32_t mark)
     return gone;
 }
 
+static bool sweep_namespace(struct cache *cache, uint32_t slot, uint32_t mark)
+{
+    const struct namespace_record *record = &cache->namespaces[slot];
+    bool gone = record->name.data != NULL && is_older(record->mark, mark);
+    if (gone)
+        cache_namespace_drop_locked(cache, slot);
+    return gone;
+}
+
+static uint32_t slots_of(const struct cache *cache, enum cache_listed kind)
+{
+    return kind == CACHE_PODS         ? cache->pod_slots
+           : kind == CACHE_NAMESPACES ? cache->namespace_slots
+                                      : cache->node_slots;
+}
+
+static bool sweep(struct cache *cache, enum cache_listed kind, uint32_t slot, uint32_t mark)
+{
+    switch (kind) {
+    case CACHE_NODES:
+        return sweep_node(cache, slot, mark);
+    case CACHE_DEVICES:
+        return sweep_devices(cache, slot, mark);
+    case CACHE_PODS:
+        return sweep_pod(cache, slot, mark);
+    case CACHE_NAMESPACES:
+        return sweep_namespace(cache, slot, mark);
+    case CACHE_LISTED_MAX:
+        break;
+    }
+    return false;
+}
+
 /* Between the slices guests may come, which grow the table: then it is looked at from the start. They go by
  * what the one who lists is told, so none moves past the place that was reached. */
 static uint32_t sweep_guests(struct cache *cache, uint32_t mark)
@@ -96,11 +133,9 @@ uint32_t cache_list_end(struct cache *cache, enum cache_listed kind, uint32_t ma
     uint32_t removed = 0, slots = 1;
     for (uint32_t begin = 0; begin < slots; begin += SLICE) {
         pthread_mutex_lock(&cache->mutex);
-        slots = kind == CACHE_PODS ? cache->pod_slots : cache->node_slots;
+        slots = slots_of(cache, kind);
         for (uint32_t slot = begin; slot < slots && slot < begin + SLICE; slot++)
-            removed += kind == CACHE_NODES     ? sweep_node(cache, slot, mark)
-                       : kind == CACHE_DEVICES ? sweep_devices(cache, slot, mark)
-                                               : sweep_pod(cache, slot, mark);
+            removed += sweep(cache, kind, slot, mark);
         pthread_mutex_unlock(&cache->mutex);
     }
     if (kind == CACHE_PODS)

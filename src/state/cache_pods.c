@@ -477,7 +477,8 @@ enum reason cache_choose_locked(struct cache *cache, const struct node *node,
     if (cache_node_closed_locked(cache, node, NULL))
         return REASON_NODE_CLOSED;
     struct cards cards = cache_cards_locked(cache, node);
-    const struct device_policy *policy = pod->policy.device != NULL ? pod->policy.device : standard;
+    const struct device_policy *wish = cache_policy_locked(cache, pod).device;
+    const struct device_policy *policy = wish != NULL ? wish : standard;
     struct pack_decision decision;
     if (policy->pick == NULL ||
         !cache_pack_decide_locked(cache, &pod->request, &pod->host, &decision))

@@ -389,7 +389,7 @@ enum pod_match cache_pod_find(struct cache *cache, const struct pod_id *id, stru
             .confirmed = pod->confirmed,
             .request_invalid = pod->request_invalid,
             .request = request,
-            .policy = pod->policy,
+            .policy = cache_policy_locked(cache, pod),
             .node = node,
             .priority = pod->priority,
             .annotation_bytes = pod->annotation_bytes,

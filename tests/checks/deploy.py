@@ -136,13 +136,15 @@ def check_rights(files):
                       r'\s*(true|false)\}', table.read_text())
     if not rows:
         fail(table, "its table cannot be read by this check")
-    wanted = {"cluster": set(), "wake": set(), "namespace": set()}
+    wanted = {"cluster": set(), "wake": set(), "labels": set(), "namespace": set()}
+    parts = {"WAKING": "wake", "NAMESPACES": "labels"}
     for verb, group, resource, subresource, purpose, own in rows:
-        role = "namespace" if own == "true" else "wake" if purpose == "WAKING" else "cluster"
+        role = "namespace" if own == "true" else parts.get(purpose, "cluster")
         name = f"{resource}/{subresource}" if subresource else resource
         wanted[role].add((group, name, verb))
     for role, kind, name in (("cluster", "ClusterRole", "deviceshare-extender"),
                              ("wake", "ClusterRole", "deviceshare-extender-wake"),
+                             ("labels", "ClusterRole", "deviceshare-extender-namespace-labels"),
                              ("namespace", "Role", "deviceshare-extender")):
         path, found = one(files, kind, name)
         granted = rights(at(found, "rules") or [])

@@ -49,6 +49,9 @@ static const struct {
                       "\"resourceVersion\":\"1\"}}\n"},
     [FAKE_PODS] = {"/api/v1/pods", "{\"kind\":\"PodList\",\"apiVersion\":\"v1\","
                                    "\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[]}\n"},
+    [FAKE_NAMESPACES] = {"/api/v1/namespaces",
+                         "{\"kind\":\"NamespaceList\",\"apiVersion\":\"v1\","
+                         "\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[]}\n"},
 };
 
 static void pause_ms(long ms)

@@ -11,7 +11,7 @@
  * stays silent. One at a time; plain HTTP; a thread for each connection.
  */
 
-enum fake_kind { FAKE_NODES, FAKE_DEVICES, FAKE_PODS, FAKE_KINDS };
+enum fake_kind { FAKE_NODES, FAKE_DEVICES, FAKE_PODS, FAKE_NAMESPACES, FAKE_KINDS };
 enum fake_verb { FAKE_LIST, FAKE_WATCH, FAKE_VERBS };
 
 /* How an answer ends once its body is out. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU and memory of pods and nodes. */
+/* CPU and memory of pods and nodes, and what Namespaces say. */
 #include "codec/objects.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -113,6 +114,32 @@ static void test_nodes(void **state)
     assert_int_equal(of_node("{\"a\":\"b\"}", "{}").gpu_model.len, 0);
 }
 
+static void test_namespaces(void **state)
+{
+    (void)state;
+    struct str name;
+    struct policy_words labels;
+    struct error err = {0};
+    assert_int_equal(
+        object_decode_namespace(STR("{\"metadata\":{\"name\":\"ml\",\"labels\":{"
+                                    "\"deviceshare.io/node-policy\":\"pack\","
+                                    "\"deviceshare.io/node-policy-strength\":\"require\","
+                                    "\"hami.io/gpu-scheduler-policy\":\"spread\"}}}"),
+                                &mem, &name, &labels, &err), 0);
+    assert_true(str_is(name, "ml") && str_is(labels.node, "pack"));
+    assert_true(str_is(labels.strength, "require"));
+    assert_null(labels.device.data);
+    assert_null(labels.hami_device.data);
+    assert_int_equal(object_decode_namespace(STR("{\"metadata\":{\"name\":\"ml\"}}"), &mem, &name,
+                                             &labels, &err), 0);
+    assert_null(labels.node.data);
+    assert_int_equal(object_decode_namespace(STR("{\"metadata\":{\"name\":\"ml\",\"labels\":{"
+                                                 "\"deviceshare.io/device-policy\":1}}}"),
+                                             &mem, &name, &labels, &err), -EINVAL);
+    assert_string_equal(err.text,
+                        "metadata.labels[\"deviceshare.io/device-policy\"]: must be a string");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +147,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_pod_level, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_no_amount, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nodes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_namespaces, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,7 @@ static void other_values_read_back(void **state)
         {"policy.maxCandidates", "0"},
         {"policy.inFlightWait", "1s"},
         {"policy.tentative", "false"},
+        {"policy.namespaceLabels", "true"},
         {"unknownPods", "ignore"},
         {"devicePluginNodes", "allow"},
         {"annotations", "koordinator,hami"},

@@ -76,6 +76,19 @@ int sched_device_changed(struct sched *sched, struct str node, const struct inve
     return event_result;
 }
 
+int sched_namespace_changed(struct sched *sched, struct str name, const struct policy_words *labels)
+{
+    (void)sched;
+    note("namespace %.*s node=%.*s\n", STR_ARG(name), STR_ARG(labels->node));
+    return event_result;
+}
+
+void sched_namespace_gone(struct sched *sched, struct str name)
+{
+    (void)sched;
+    note("namespace gone %.*s\n", STR_ARG(name));
+}
+
 void sched_device_gone(struct sched *sched, struct str node)
 {
     (void)sched;
@@ -293,10 +306,10 @@ static void bad_manifests_are_named_and_nothing_is_applied(void **state)
                    "node");
     assert_refused(cluster, NODE("a") "---\n- 1\n", "t.yaml:6: object: must be an object");
     assert_refused(cluster, NODE("a") "---\napiVersion: v1\nkind: Service\nmetadata: {name: s}\n",
-                   "t.yaml:6: apiVersion and kind: \"v1 Service\" is none of v1 Node, v1 Pod and "
+                   "t.yaml:6: apiVersion and kind: \"v1 Service\" is none of v1 Namespace, v1 Node, v1 Pod and "
                    "scheduling.koordinator.sh/v1alpha1 Device");
     assert_refused(cluster, NODE("a") "---\napiVersion: v2\nkind: Node\nmetadata: {name: s}\n",
-                   "t.yaml:6: apiVersion and kind: \"v2 Node\" is none of v1 Node, v1 Pod and "
+                   "t.yaml:6: apiVersion and kind: \"v2 Node\" is none of v1 Namespace, v1 Node, v1 Pod and "
                    "scheduling.koordinator.sh/v1alpha1 Device");
     assert_refused(cluster, "apiVersion: v1\nkind: Node\nmetadata: {name: a, namespace: b}\n",
                    "t.yaml:1: metadata.namespace: a Node has none");
@@ -321,7 +334,7 @@ static void bad_manifests_are_named_and_nothing_is_applied(void **state)
                    "t.yaml:12: Pod default/q: metadata.uid: already in this text");
     assert_refused(
         cluster, "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: []}]\n",
-        "t.yaml:1: items[0]: apiVersion and kind: \"v1 List\" is none of v1 Node, v1 Pod and "
+        "t.yaml:1: items[0]: apiVersion and kind: \"v1 List\" is none of v1 Namespace, v1 Node, v1 Pod and "
         "scheduling.koordinator.sh/v1alpha1 Device");
     text = dump(cluster);
     assert_string_equal(text, "");

@@ -209,6 +209,37 @@ static void first_lists_make_the_state(void **state)
     assert_int_equal(fake_api_connections(), 3); /* a connection each, kept alive */
 }
 
+static bool says(const char *node_policy)
+{
+    struct pod_policy policy = {0};
+    cache_namespace_fill(cache, STR("ml"), &policy);
+    return policy.node == (node_policy != NULL ? node_policy_find(str_from(node_policy)) : NULL);
+}
+
+#define NAMESPACE(policy)                                                                          \
+    "{\"metadata\":{\"name\":\"ml\",\"resourceVersion\":\"2\",\"labels\":{\"deviceshare.io/node-policy\":" \
+    "\"" policy "\"}}}"
+
+/* Namespaces are followed if they are wanted, and waited for then. */
+static void namespaces_are_followed_on_demand(void **state)
+{
+    (void)state;
+    options.namespaces = true;
+    list(FAKE_NAMESPACES, LIST("14", NAMESPACE("pack")));
+    start();
+    WAIT_FOR(is_synced());
+    assert_true(says("pack"));
+    assert_string_equal(status_of(FAKE_NAMESPACES).name, "namespaces");
+    assert_true(fake_api_push(FAKE_NAMESPACES,
+                              "{\"type\":\"MODIFIED\",\"object\":" NAMESPACE("spread") "}\n"));
+    WAIT_FOR(says("spread"));
+    assert_true(fake_api_push(FAKE_NAMESPACES,
+                              "{\"type\":\"DELETED\",\"object\":" NAMESPACE("spread") "}\n"));
+    WAIT_FOR(says(NULL));
+    assert_int_equal(fake_api_requests(FAKE_NAMESPACES, FAKE_LIST), 1);
+    options.namespaces = false;
+}
+
 static void lists_come_in_pages(void **state)
 {
     (void)state;
@@ -817,6 +848,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(first_lists_make_the_state),
         TEST(lists_come_in_pages),
+        TEST(namespaces_are_followed_on_demand),
         TEST(an_expired_page_begins_the_list_again),
         TEST(half_an_answer_is_no_list),
         TEST(answers_that_are_no_lists),

@@ -40,7 +40,7 @@ static struct kube_client *client;
 static struct strbuf missing;
 static struct error err;
 static const struct rights_wanted everything = {
-    .ns = "gpu", .wake = true, .elect = true, .label_own_pod = true};
+    .ns = "gpu", .wake = true, .elect = true, .label_own_pod = true, .namespaces = true};
 
 static int setup(void **state)
 {

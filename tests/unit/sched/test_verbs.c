@@ -257,6 +257,97 @@ static int only_node(const struct candidates_call *call)
     return answer.fit_count == 1 ? only : -1;
 }
 
+static void label(struct policy_words labels)
+{
+    assert_int_equal(sched_namespace_changed(&sched, STR("ns"), &labels), 0);
+}
+
+static int64_t score_of(const struct candidates_call *call, int node)
+{
+    struct prioritize_answer answer;
+    struct error err = {0};
+    assert_int_equal(sched_prioritize(&sched, call, &mem, &answer, &err), 0);
+    return answer.scores[node];
+}
+
+static void occupy(const char *node);
+
+/* A Namespace's labels come before the configuration (spread, prefer), a pod's annotations before them. */
+static void test_defaults_of_a_namespace(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct candidates_call call = call_alike(&half);
+    occupy("c");
+    assert_int_equal(score_of(&call, 2), 0);
+    label((struct policy_words){.node = STR("binpack"), .strength = STR("require")});
+    assert_int_equal(score_of(&call, 2), 10);
+    assert_int_equal(only_node(&call), 2);
+    call.pod.policy_words.node = STR("spread");
+    assert_int_equal(score_of(&call, 2), 0);
+    call.pod.policy_words.strength = STR("prefer");
+    assert_int_equal(only_node(&call), -1);
+    call.pod.policy_words = (struct policy_words){0};
+    call.pod.id.ns = STR("other");
+    assert_int_equal(only_node(&call), -1);
+    assert_int_equal(score_of(&call, 2), 0);
+
+    /* What is no policy says nothing, also not what it said before; and it is counted. */
+    call.pod.id.ns = STR("ns");
+    uint64_t bad = metrics_get(METRIC_BAD_OBJECTS, OBJECT_NAMESPACE);
+    label((struct policy_words){.node = STR("tight"), .strength = STR("require")});
+    assert_int_equal(metrics_get(METRIC_BAD_OBJECTS, OBJECT_NAMESPACE), bad + 1);
+    assert_int_equal(only_node(&call), -1);
+    assert_int_equal(score_of(&call, 2), 0);
+}
+
+/* The same for a pod that is known, also for the card that it gets; until the Namespace goes. */
+static void test_defaults_of_a_known_pod(void **state)
+{
+    (void)state;
+    struct container half = container(RESOURCE_GPU, 50);
+    struct candidates_call call = call_alike(&half);
+    struct placement placement;
+    enum reason reason;
+    occupy("c");
+    call.pod.id.uid = STR("known");
+    assert_int_equal(sched_pod_changed(&sched, &call.pod), 0);
+    label((struct policy_words){.node = STR("binpack"), .strength = STR("require"),
+                                .device = STR("spread")});
+    assert_int_equal(only_node(&call), 2);
+    assert_int_equal(cache_book(cache, STR("known"), STR("c"), &device_policy_binpack, &placement,
+                                &reason), BOOK_OK);
+    assert_int_equal(placement.cards[0].share.minor, 1); /* card 0 has a pod */
+    cache_forget(cache, STR("known"));
+    uint32_t mark = sched_list_begin(&sched, CACHE_NAMESPACES);
+    sched_list_end(&sched, CACHE_NAMESPACES, mark);
+    assert_int_equal(only_node(&call), -1);
+    label((struct policy_words){.strength = STR("require")});
+    assert_int_not_equal(only_node(&call), 2);
+    sched_namespace_gone(&sched, STR("ns"));
+    assert_int_equal(only_node(&call), -1);
+}
+
+/* Where kube-scheduler asks about pods without devices, pack says where, and not twice the same. */
+static void test_pack_of_pods_without_devices(void **state)
+{
+    (void)state;
+    struct container cpu = container(RESOURCE_GPU, 0);
+    struct candidates_call call = call_alike(&cpu);
+    call.pod.policy_words = (struct policy_words){.node = STR("pack"), .strength = STR("require")};
+    call.pod.host.cpu_milli = 1000;
+    sched_node_changed(&sched, &(struct node_facts){.name = STR("b"), .allocatable = {2000, GI}});
+    for (int i = 0; i < 4; i++)
+        if (i != 1)
+            sched_node_changed(&sched, &(struct node_facts){.name = alike[i],
+                                                            .allocatable = {64000, 64 * GI}});
+    int first = only_node(&call), second = only_node(&call);
+    assert_int_equal(first, 1); /* too few cores for any pod with a card: its cards are lost anyway */
+    assert_int_not_equal(second, 1);
+    assert_int_not_equal(second, -1);
+    assert_int_equal(score_of(&call, 1), 10);
+}
+
 static void occupy(const char *node)
 {
     static struct container half;
@@ -522,6 +613,9 @@ int main(void)
         CASE(test_filter_says_why),
         CASE(test_filter_of_an_invalid_request),
         CASE(test_pods_without_devices_are_neutral),
+        CASE(test_defaults_of_a_namespace),
+        CASE(test_defaults_of_a_known_pod),
+        CASE(test_pack_of_pods_without_devices),
         CASE(test_a_body_that_differs_from_the_stored_pod),
         CASE(test_duplicates_are_named_once),
         CASE(test_prioritize_uses_the_whole_range),
