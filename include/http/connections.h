@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 /*
  * Open connections and what each of them is doing, so that late ones can be cut and a stop can wait
@@ -39,8 +40,12 @@ struct connection {
     enum connection_phase phase;
     int64_t since_ns;         /* of the phase */
     int64_t first_byte_ns;    /* of the request; 0 = none seen */
+    uint32_t peer;            /* its address, see connections_peer */
+    bool served;              /* a request of it was answered */
     uint64_t received_before; /* bytes of the requests before this one */
 };
+
+#define CONNECTIONS_PEERS 1024
 
 /* The table. Its own lock; every function may be called from any thread. */
 struct connections {
@@ -48,6 +53,9 @@ struct connections {
     pthread_cond_t changed;
     pthread_t watchdog;
     struct connection *first;
+    uint32_t open;                         /* not cut */
+    uint32_t held[CONNECTIONS_PEERS];      /* of these, by peer */
+    uint32_t seed;
     int64_t request_timeout_ns, answer_timeout_ns;
     int64_t draining_since_ns; /* 0 = not draining */
     bool stopped;
@@ -62,8 +70,18 @@ int connections_start(struct connections *connections, uint32_t request_timeout_
 /* End the thread and free the table; every connection has been closed. */
 void connections_stop(struct connections *connections);
 
-/* A connection was accepted, and is idle or, if encrypted, greeting; NULL when memory ends. */
-struct connection *connections_add(struct connections *connections, int fd, bool encrypted);
+/* Who is at the other end, for fair shares: a number below CONNECTIONS_PEERS, the same for an IPv4 address or the
+ * first half of an IPv6 address. Two that share a number share what they get; which do nobody can know. */
+uint32_t connections_peer(const struct connections *connections, const struct sockaddr *address);
+
+/* Is there room for one more connection of this peer, if there may be `max`? When there is none, another peer's
+ * that waits for nothing is cut: rather one that never asked for anything, then one of who has most. False when
+ * nobody has more than this peer. */
+bool connections_make_room(struct connections *connections, uint32_t peer, uint32_t max);
+
+/* A connection of this peer was accepted, and is idle or, if encrypted, greeting; NULL when memory ends. */
+struct connection *connections_add(struct connections *connections, int fd, bool encrypted,
+                                   uint32_t peer);
 
 /* A connection is about to be closed: its fd is not touched any more. */
 void connections_remove(struct connections *connections, struct connection *connection);

@@ -63,13 +63,21 @@ static void prepare_handshake(struct channel *channel, struct MHD_Connection *co
         gnutls_certificate_server_set_request(channel->session, GNUTLS_CERT_REQUEST);
 }
 
+static uint32_t peer_of(const struct connections *table, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return info != NULL && info->client_addr != NULL ? connections_peer(table, info->client_addr)
+                                                     : 0;
+}
+
 struct channel *channel_open(struct MHD_Connection *connection, struct connections *table,
                              struct tls *tls, bool asks_client)
 {
     int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     struct channel *channel = mem_calloc(1, sizeof(*channel));
     if (channel != NULL)
-        channel->connection = connections_add(table, fd, tls != NULL);
+        channel->connection = connections_add(table, fd, tls != NULL, peer_of(table, connection));
     if (channel == NULL || channel->connection == NULL) {
         shutdown(fd, SHUT_RDWR);
         mem_free(channel);

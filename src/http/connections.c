@@ -11,9 +11,11 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  INT64_C(1000000000)
@@ -85,13 +87,17 @@ static bool is_arriving(const struct connection *connection)
 }
 
 /* The library's thread sees the end of the stream and closes the connection. */
-static void cut_locked(struct connection *connection)
+static void cut_locked(struct connections *connections, struct connection *connection)
 {
+    if (connection->phase != CONNECTION_CUT) {
+        connections->open--;
+        connections->held[connection->peer]--;
+    }
     connection->phase = CONNECTION_CUT;
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-static void cut_late_request_locked(struct connection *connection)
+static void cut_late_request_locked(struct connections *connections, struct connection *connection)
 {
     static const char body[] = "{\"error\":\"the request took too long to arrive\"}";
     char answer[256];
@@ -104,7 +110,7 @@ static void cut_late_request_locked(struct connection *connection)
     if (!connection->encrypted)
         (void)!send(connection->fd, answer, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
     metrics_add(METRIC_HTTP_RESPONSES, http_status_class(408), 1);
-    cut_locked(connection);
+    cut_locked(connections, connection);
 }
 
 static unsigned cut_late_locked(struct connections *connections, int64_t now)
@@ -113,13 +119,13 @@ static unsigned cut_late_locked(struct connections *connections, int64_t now)
     for (struct connection *c = connections->first; c != NULL; c = c->next) {
         note_first_byte_locked(c, now);
         if (is_arriving(c) && now - c->first_byte_ns > connections->request_timeout_ns) {
-            cut_late_request_locked(c);
+            cut_late_request_locked(connections, c);
             cut++;
         } else if ((c->phase == CONNECTION_ANSWERING &&
                     now - c->since_ns > connections->answer_timeout_ns) ||
                    (c->phase == CONNECTION_GREETING &&
                     now - c->since_ns > connections->request_timeout_ns)) {
-            cut_locked(c);
+            cut_locked(connections, c);
             cut++;
         }
     }
@@ -168,6 +174,8 @@ int connections_start(struct connections *connections, uint32_t request_timeout_
         .request_timeout_ns = request_timeout_ms * NS_PER_MS,
         .answer_timeout_ns = answer_timeout_ms * NS_PER_MS,
     };
+    if (getentropy(&connections->seed, sizeof(connections->seed)) != 0)
+        connections->seed = (uint32_t)now_ns();
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -194,7 +202,48 @@ void connections_stop(struct connections *connections)
     pthread_mutex_destroy(&connections->lock);
 }
 
-struct connection *connections_add(struct connections *connections, int fd, bool encrypted)
+uint32_t connections_peer(const struct connections *connections, const struct sockaddr *address)
+{
+    uint64_t who = 0;
+    if (address->sa_family == AF_INET)
+        who = ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr;
+    else if (address->sa_family == AF_INET6)
+        memcpy(&who, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, sizeof(who));
+    /* Stirred with what nobody outside knows. */
+    who = (who ^ connections->seed) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(who >> 32) % CONNECTIONS_PEERS;
+}
+
+/* Has `a` less of a claim to its connection than `b`? */
+static bool is_worse(const struct connections *connections, const struct connection *a,
+                     const struct connection *b)
+{
+    if (a->served != b->served)
+        return !a->served;
+    uint32_t held_a = connections->held[a->peer], held_b = connections->held[b->peer];
+    return held_a != held_b ? held_a > held_b : a->since_ns < b->since_ns;
+}
+
+bool connections_make_room(struct connections *connections, uint32_t peer, uint32_t max)
+{
+    struct connection *worst = NULL;
+    pthread_mutex_lock(&connections->lock);
+    bool full = connections->open >= max;
+    for (struct connection *c = connections->first; full && c != NULL; c = c->next) {
+        note_first_byte_locked(c, now_ns());
+        if (c->phase != CONNECTION_CUT && !is_busy(c) &&
+            connections->held[c->peer] > connections->held[peer] &&
+            (worst == NULL || is_worse(connections, c, worst)))
+            worst = c;
+    }
+    if (worst != NULL)
+        cut_locked(connections, worst);
+    pthread_mutex_unlock(&connections->lock);
+    return !full || worst != NULL;
+}
+
+struct connection *connections_add(struct connections *connections, int fd, bool encrypted,
+                                   uint32_t peer)
 {
     struct connection *connection = mem_calloc(1, sizeof(*connection));
     if (connection == NULL)
@@ -203,8 +252,11 @@ struct connection *connections_add(struct connections *connections, int fd, bool
     connection->encrypted = encrypted;
     connection->phase = encrypted ? CONNECTION_GREETING : CONNECTION_IDLE;
     connection->since_ns = now_ns();
+    connection->peer = peer;
 
     pthread_mutex_lock(&connections->lock);
+    connections->open++;
+    connections->held[peer]++;
     connection->next = connections->first;
     if (connection->next != NULL)
         connection->next->previous = connection;
@@ -216,6 +268,10 @@ struct connection *connections_add(struct connections *connections, int fd, bool
 void connections_remove(struct connections *connections, struct connection *connection)
 {
     pthread_mutex_lock(&connections->lock);
+    if (connection->phase != CONNECTION_CUT) {
+        connections->open--;
+        connections->held[connection->peer]--;
+    }
     if (connection->next != NULL)
         connection->next->previous = connection->previous;
     if (connection->previous != NULL)
@@ -236,6 +292,7 @@ bool connections_enter(struct connections *connections, struct connection *conne
     if (open) {
         connection->phase = phase;
         connection->since_ns = now;
+        connection->served |= phase == CONNECTION_ANSWERING;
         if (phase == CONNECTION_IDLE) {
             connection->first_byte_ns = 0;
             connection->received_before = bytes_read(connection->fd);
@@ -270,7 +327,7 @@ static struct connections_left drain_step_locked(struct connections *connections
         left.handling += c->phase == CONNECTION_HANDLING;
         bool quiet = is_quiet(c, connections->draining_since_ns, now);
         if (c->phase != CONNECTION_CUT && c->phase != CONNECTION_HANDLING && (quiet || time_is_up))
-            cut_locked(c);
+            cut_locked(connections, c);
         open += c->phase != CONNECTION_CUT;
     }
     *ret_open = open;

@@ -29,6 +29,7 @@
 #define CONNECTION_MEMORY_BYTES ((size_t)256 * 1024)
 #endif
 #define THREAD_STACK_BYTES      ((size_t)512 * 1024)
+#define CUT_CONNECTIONS      64 /* those that are cut and not yet closed do not count */
 #define HANDSHAKE_MS            50 /* the last one begun is over by then */
 
 struct http_server {
@@ -381,6 +382,16 @@ static void on_request_over(void *self, struct MHD_Connection *connection, void 
     *request = NULL;
 }
 
+/* Somebody wants to connect: one that asks for nothing makes room for him, if need be. */
+static enum MHD_Result on_accept(void *self, const struct sockaddr *address, socklen_t size)
+{
+    struct http_server *server = self;
+    (void)size;
+    uint32_t peer = connections_peer(&server->connections, address);
+    bool room = connections_make_room(&server->connections, peer, server->options.max_connections);
+    return room ? MHD_YES : MHD_NO;
+}
+
 static void on_connection(void *self, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode what)
 {
@@ -434,10 +445,10 @@ static struct MHD_Daemon *start_daemon(struct http_server *server)
         flags |= MHD_USE_TLS;
     /* The logger must come first, or the library's own reports of the others go to stderr. */
     return MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
+        flags, 0, on_accept, server, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
         MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         CONNECTION_MEMORY_BYTES, MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK_BYTES,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->max_connections,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->max_connections + CUT_CONNECTIONS,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->max_connections_per_client,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((options->idle_timeout_ms + 999) / 1000),
         MHD_OPTION_URI_LOG_CALLBACK, on_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK,

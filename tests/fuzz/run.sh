@@ -44,7 +44,7 @@ for program in "$B"/tests/fuzz/fuzz_*; do
     found=build/fuzz/$name
     corpus=tests/fuzz/corpus/$name
     mkdir -p "$found"
-    options=("-max_len=$(longest "$name")" -entropic=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+    options=("-max_len=$(longest "$name")" -entropic=0 -timeout=60 -rss_limit_mb=2048 -print_final_stats=1
         "-artifact_prefix=build/fuzz/$name-")
     if [ -n "$MERGE" ]; then
         # New code, not code that was run more often: that keeps the corpus small.
