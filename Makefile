@@ -193,7 +193,7 @@ FORCE:
 -include $(objects:.o=.d)
 
 # ---- targets for people -------------------------------------------------------------------------
-.PHONY: FORCE all run tests test check conformance model analyze fuzz fuzz-run \
+.PHONY: FORCE all run tests test check conformance model analyze mutation prove fuzz fuzz-run \
 	test-check test-unit test-property test-conformance \
 	test-corpus test-integration test-bare test-image e2e e2e-all e2e-parts figures pictures bench \
 	install uninstall clean help deps
@@ -232,6 +232,12 @@ model: ## check the model of the protocol with SPIN, whole and without each safe
 analyze: | deps ## let gcc and cppcheck look for faults in src/
 	@.ci/deps cppcheck
 	@ANALYZE_CC='gcc -std=gnu11 -pthread -O1 -Iinclude $(call pkg,--cflags,$(call pkgs,cmd))' tests/checks/analyze.sh
+
+mutation: $(UNIT) $(PROPERTY) | deps ## plant small faults in core and state, and see which test notices (TEST=file)
+	@TEST='$(TEST)' $(PYTHON) -B tests/mutation/run.py '$(B)'
+
+prove: ## run the long suites, hours (TEST="part part", SCALE=100 for minutes); see docs/proof.md
+	+@MAKE='$(MAKE)' MAKEFLAGS= SCALE='$(SCALE)' tests/prove.sh $(TEST)
 
 # libFuzzer needs every object told of coverage; such a build is one of its own.
 fuzz: | deps ## let each fuzz target make up input (SECONDS=n each, or RUNS=n; TEST=pattern)

@@ -145,6 +145,18 @@ static void test_only_the_first(void **state)
     assert_int_equal(keep(true, 1, "u", 0), 0);
 }
 
+/* Why a node does not fit stays what is said of it. */
+static void test_reasons_stay(void **state)
+{
+    (void)state;
+    reasons[1] = REASON_INSUFFICIENT_GPU;
+    scores[2] = 5;
+    assert_int_equal(keep(true, 0, "u", 4), 1);
+    assert_int_equal(reasons[0], REASON_LEFT_OUT);
+    assert_int_equal(reasons[1], REASON_INSUFFICIENT_GPU);
+    assert_int_equal(reasons[2], REASON_FITS);
+}
+
 #define CASE(test) cmocka_unit_test_setup(test, setup)
 
 int main(void)
@@ -155,6 +167,7 @@ int main(void)
         CASE(test_ties_differ_by_pod_and_not_by_time),
         CASE(test_ties_are_fair),
         CASE(test_only_the_first),
+        CASE(test_reasons_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
