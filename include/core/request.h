@@ -77,6 +77,7 @@ struct card_selection {
 struct gpu_detail {
     struct card_selection select;
     bool apart;               /* each container is given cards of its own, by its own rule */
+    bool by_kubelet;          /* kubelet is asked for nvidia.com/gpu, and asks a device plugin */
     uint32_t container_count; /* of the pod, also those without a GPU */
     uint32_t count;           /* of those below */
     const struct container_request

@@ -131,6 +131,7 @@ int hami_parse(const struct resources *effective, const struct container *contai
     detail->container_count = count;
     detail->count = 0;
     detail->apart = false;
+    detail->by_kubelet = effective->amount[RESOURCE_NVIDIA_GPU] > 0;
     detail->containers = room->containers;
     if (hami || whole) {
         int64_t cards = list_containers(containers, count, rules, room, err);

@@ -33,8 +33,8 @@ static bool selection_eq(const struct card_selection *a, const struct card_selec
 
 static bool containers_eq(const struct gpu_detail *a, const struct gpu_detail *b)
 {
-    bool same =
-        a->apart == b->apart && a->container_count == b->container_count && a->count == b->count;
+    bool same = a->apart == b->apart && a->by_kubelet == b->by_kubelet &&
+                a->container_count == b->container_count && a->count == b->count;
     for (uint32_t i = 0; same && i < a->count; i++)
         same = a->containers[i].container == b->containers[i].container &&
                a->containers[i].role == b->containers[i].role &&

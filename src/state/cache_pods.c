@@ -520,7 +520,7 @@ static bool plugin_serves(const struct cache *cache, const struct node *node,
                           const struct pod_record *pod)
 {
     return cache->hami_plugin && node->registered != NULL && pod->request.detail != NULL &&
-           pod->request.detail->count > 0;
+           pod->request.detail->count > 0 && pod->request.detail->by_kubelet;
 }
 
 static enum book_result book_locked(struct cache *cache, struct str uid, struct str node_name,

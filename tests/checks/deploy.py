@@ -252,7 +252,7 @@ def check_scheduler_configs(files, address, port):
                 fail(path, f"{resource['name']} is unknown to src/core/request.c")
             expect(path, f"ignoredByScheduler of {resource['name']}",
                    resource["ignoredByScheduler"],
-                   path.name == "not-advertised.yaml" or resource["name"] == "nvidia.com/gpu")
+                   path.name == "not-advertised.yaml" or resource["name"].startswith("nvidia.com/"))
         if extender["urlPrefix"].startswith("https:"):
             expect(path, "enableHTTPS", extender.get("enableHTTPS"), True)
             expect(path, "the keys of tlsConfig", sorted(extender.get("tlsConfig", {})),

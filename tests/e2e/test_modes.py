@@ -7,7 +7,7 @@ import pytest
 
 from stage import parts, scheduler
 from stage.checker import check
-from stage.objects import gpus, percent, pod
+from stage.objects import MEMORY, gpus, percent, pod
 from stage.placement import places, wish
 
 MODES = parts.ROOT / "config" / "examples" / "modes"
@@ -49,12 +49,20 @@ EXPECTED = {
 }
 
 
+def in_koordinators_words(pods):
+    """The same wish in the other dialect."""
+    for item in pods:
+        item["spec"]["containers"][0]["resources"]["limits"] = {MEMORY: "7500Mi"}
+    return pods
+
+
 @pytest.mark.parametrize("mode", sorted(EXPECTED))
-def test_the_four_modes(cluster, start, mode):
+@pytest.mark.parametrize("dialect", [list, in_koordinators_words], ids=["hami", "koordinator"])
+def test_the_four_modes(cluster, start, mode, dialect):
     cluster.kubectl("apply", "--filename", str(MODES / "nodes.yaml"))
     start()
     for _ in range(RUNS):
-        created = cluster.create_many(replicas(cluster, MODES / f"mode-{mode}.yaml"))
+        created = cluster.create_many(dialect(replicas(cluster, MODES / f"mode-{mode}.yaml")))
         cluster.wait_all_bound(len(created))
         check(cluster.api, pods=len(created))
         assert places(cluster.api) in EXPECTED[mode]

@@ -11,10 +11,12 @@ import math
 import re
 
 from . import objects
-from .objects import ALLOCATED, CORE, FPGA, GPU, MEMORY, NVIDIA, RATIO, RDMA, SHARED, VISIBLE
+from .objects import (ALLOCATED, CORE, FPGA, GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE, MEMORY,
+                      NVIDIA, RATIO, RDMA, REGISTER, SHARED, VISIBLE)
 
 _VENDORS = (NVIDIA, "amd.com/gpu", "dcu.com/gpu")
-_NAMES = (*_VENDORS, GPU, SHARED, CORE, MEMORY, RATIO, RDMA, FPGA)
+_HAMI = (HAMI_MEMORY, HAMI_PERCENTAGE, HAMI_CORES)
+_NAMES = (*_VENDORS, *_HAMI, GPU, SHARED, CORE, MEMORY, RATIO, RDMA, FPGA)
 _SUFFIXES = {"": 1, "n": fractions.Fraction(1, 10**9), "u": fractions.Fraction(1, 10**6),
              "m": fractions.Fraction(1, 1000), "k": 10**3,
              **{letter: 10**(3 * power) for power, letter in enumerate("MGTPE", 2)},
@@ -51,11 +53,21 @@ def device_request(pod):
     return dict(running | peak)
 
 
+def _hami(request):
+    """What HAMi's names ask of each card, of a pod with one container that does."""
+    amounts = {CORE: min(100, request[HAMI_CORES])} if HAMI_CORES in request else {}
+    if HAMI_MEMORY in request:
+        return {**amounts, MEMORY: request[HAMI_MEMORY] << 20}
+    return {**amounts, RATIO: min(100, request.get(HAMI_PERCENTAGE, 100))}
+
+
 def expected(request):
     """{type: (cards, {resource: amount of each card})} of a valid request."""
     wanted = {}
     vendor = next((name for name in _VENDORS if name in request), None)
-    if vendor:
+    if any(name in request for name in _HAMI):
+        wanted["gpu"] = (request.get(NVIDIA, 1), _hami(request))
+    elif vendor:
         wanted["gpu"] = (request[vendor], {CORE: 100, RATIO: 100})
     elif any(name in request for name in (GPU, CORE, MEMORY, RATIO)):
         amounts = {name: request[name] for name in (CORE, MEMORY, RATIO) if name in request}
@@ -80,8 +92,14 @@ def _complete(amounts, total):
     return amounts
 
 
-def _inventory(devices):
+def _inventory(devices, nodes):
     cards = {}
+    for node in nodes:
+        registered = node["metadata"].get("annotations", {}).get(REGISTER, "[]")
+        for card in json.loads(registered):
+            key = Card(node["metadata"]["name"], "gpu", card.get("index", 0))
+            cards[key] = ({CORE: card["devcore"], RATIO: 100, MEMORY: card["devmem"] << 20},
+                          card["id"])
     for device in devices:
         for card in device["spec"].get("devices", []):
             key = Card(device["metadata"]["name"], card["type"], card["minor"])
@@ -105,11 +123,11 @@ class Verdict:
     """problems: sentences, none if all is well. used: {Card: {resource: sum}} of what runs.
     pods: how many bound device pods were looked at."""
 
-    def __init__(self, devices, pods):
+    def __init__(self, devices, pods, nodes=()):
         self.problems, self.pods = [], 0
         self.used = collections.defaultdict(collections.Counter)
         self.tenants = collections.defaultdict(list)
-        self.cards = _inventory(devices)
+        self.cards = _inventory(devices, nodes)
         for pod in pods:
             if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
                 self._judge_pod(pod)
@@ -179,7 +197,7 @@ class Verdict:
 
 def judge(api):
     """The verdict on what the API server holds now."""
-    return Verdict(api.list(objects.DEVICES), api.list("/api/v1/pods"))
+    return Verdict(api.list(objects.DEVICES), api.list("/api/v1/pods"), api.list("/api/v1/nodes"))
 
 
 def check(api, pods=None):
