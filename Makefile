@@ -274,7 +274,7 @@ figures: all e2e-parts | deps ## measure on a real control plane, minutes (ARGS=
 		$(PYTHON) tests/bench/figures.py $(or $(ARGS),all)
 
 # The time under the lock is measured by a build of its own.
-bench: $(PROGRAMS) $(BENCH) | deps ## measure against the targets (SMOKE=1: right answers only; ARGS=, see docs/benchmarks.md)
+bench: $(PROGRAMS) $(BENCH) $(if $(findstring scheduler,$(ARGS)),e2e-parts) | deps ## measure against the targets (SMOKE=1: right answers only; ARGS=, see docs/benchmarks.md)
 	@MAKEFLAGS= $(MAKE) --no-print-directory LOCKTIME=1 V='$(V)' build/locktime/tests/bench/inside
 	@DEVICESHARE_BUILD='$(B)' PYTHONDONTWRITEBYTECODE=1 \
 		$(PYTHON) tests/bench/bench.py $(if $(SMOKE),--smoke) $(ARGS)

@@ -47,6 +47,10 @@ struct reader_iter reader_iterate(struct str container);
 /* The next item of an array; false at its end. */
 bool reader_next_item(struct reader_iter *iter, struct str *ret_value);
 
+/* The next item of an array if it is a string without escapes: its text, a slice of the array. False and
+ * nothing moved if it is something else, or at the end. */
+bool reader_next_text(struct reader_iter *iter, struct str *ret_text);
+
 /* The next member of an object, its key still with quotes and escapes; false at its end. */
 bool reader_next_member(struct reader_iter *iter, struct str *ret_key, struct str *ret_value);
 
@@ -104,9 +108,6 @@ int reader_field_bool(const struct reader_field *field, bool *ret, struct error 
 /* Text of a string value; escapes decoded, a lone surrogate becomes U+FFFD. -EINVAL when it is not a
  * string. */
 int reader_string(struct str value, struct arena *mem, struct str *ret, struct error *err);
-
-/* The same without a copy: a slice of the text that was checked, or in `mem` if it had escapes. */
-int reader_text(struct str value, struct arena *mem, struct str *ret, struct error *err);
 
 /* Length of the text of a value that is a string, or of a key, without making it. */
 size_t reader_string_length(struct str value);

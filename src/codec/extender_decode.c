@@ -90,8 +90,12 @@ static int decode_node_names(const struct reader_field *field, const struct code
     }
     struct reader_iter iter = reader_iterate(field->value);
     struct str value;
-    for (; reader_next_item(&iter, &value); count++) {
-        rc = reader_text(value, mem, &names[count], err);
+    for (;; count++) {
+        if (!reader_next_text(&iter, &names[count])) {
+            if (!reader_next_item(&iter, &value))
+                break;
+            rc = reader_string(value, mem, &names[count], err);
+        }
         if (rc == 0)
             rc = check_node_name(names[count], limits, err);
         if (rc < 0)

@@ -70,6 +70,27 @@ bool reader_next_item(struct reader_iter *iter, struct str *ret_value)
     return true;
 }
 
+bool reader_next_text(struct reader_iter *iter, struct str *ret_text)
+{
+    struct reader_iter ahead = *iter;
+    if (!skip_between(&ahead) || *ahead.at != '"')
+        return false;
+    const char *start = ahead.at + 1, *at = start;
+    uint32_t stops = 0;
+    while (ahead.end - at >= LANE_BYTES && stops == 0) {
+        lane bytes = lane_load(at);
+        stops = lane_bits(lane_equal(bytes, '"') | lane_equal(bytes, '\\'));
+        at += stops == 0 ? LANE_BYTES : __builtin_ctz(stops);
+    }
+    while (*at != '"' && *at != '\\')
+        at++;
+    if (*at != '"')
+        return false;
+    *ret_text = (struct str){start, (size_t)(at - start)};
+    iter->at = at + 1;
+    return true;
+}
+
 bool reader_next_member(struct reader_iter *iter, struct str *ret_key, struct str *ret_value)
 {
     return reader_next_item(iter, ret_key) && reader_next_item(iter, ret_value);
@@ -209,18 +230,6 @@ int reader_string(struct str value, struct arena *mem, struct str *ret, struct e
         return 0;
     }
     return decode_escapes(raw, mem, ret, err);
-}
-
-int reader_text(struct str value, struct arena *mem, struct str *ret, struct error *err)
-{
-    if (reader_type(value) != READER_STRING)
-        return reader_bad(err, "must be a string");
-
-    struct str raw = between_quotes(value);
-    if (has_escape(raw))
-        return decode_escapes(raw, mem, ret, err);
-    *ret = raw;
-    return 0;
 }
 
 size_t reader_string_length(struct str value)

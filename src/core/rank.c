@@ -3,11 +3,19 @@
 
 #include <stddef.h>
 
-/* FNV-1a, and a last stirring so that names that differ in their last letter are far apart. */
+#include "base/word.h"
+
+/* FNV-1a by words, and a last stirring so that names that differ in their last letter are far apart. */
 static uint64_t hash_add(uint64_t hash, struct str text)
 {
-    for (size_t i = 0; i < text.len; i++)
-        hash = (hash ^ (unsigned char)text.data[i]) * UINT64_C(0x100000001b3);
+    const uint64_t prime = UINT64_C(0x100000001b3);
+    size_t i = 0;
+    for (; text.len - i >= WORD_BYTES; i += WORD_BYTES) {
+        hash = (hash ^ word_load(text.data + i)) * prime;
+        hash ^= hash >> 32;
+    }
+    for (; i < text.len; i++)
+        hash = (hash ^ (unsigned char)text.data[i]) * prime;
     return hash;
 }
 

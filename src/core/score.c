@@ -32,7 +32,7 @@ int64_t score_amounts(enum score_strategy strategy, const int64_t weight[DIM_MAX
     int64_t score = 0, weights = 0;
     for (enum dimension dim = 0; dim < DIM_MAX; dim++) {
         int64_t of = amount_get(total, dim);
-        if (of <= 0)
+        if (of <= 0 || weight[dim] == 0)
             continue;
         score += weight[dim] *
                  score_one(strategy, amount_get(request, dim), of, amount_get(free_amount, dim));

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#define SLICE 512u /* pods looked at while the lock is held once */
+
 /* Pods that wait for somebody to do something: bookings with an unknown outcome, and rejected pods that
  * would fit by now. */
 
@@ -30,35 +32,52 @@ static int copy_waiting(struct arena *mem, const struct pod_record *pod, int64_t
     return 1;
 }
 
-int cache_next_unknown(struct cache *cache, uint32_t *cursor, struct arena *mem,
-                       struct waiting_pod *ret)
+/* Where a pod that was looked for goes. */
+struct found {
+    struct arena *mem;
+    struct waiting_pod *pod;
+    struct pod_request *request; /* of a rejected one */
+};
+
+/* Look at the pods from *cursor on, a slice of them in one hold of the lock, until `take` returns
+ * something else than 0 for one. */
+static int walk_pods(struct cache *cache, uint32_t *cursor,
+                     int (*take)(const struct pod_record *pod, const struct found *to),
+                     const struct found *to)
 {
     int rc = 0;
-    pthread_mutex_lock(&cache->mutex);
-    for (; rc == 0 && *cursor < cache->pod_slots; ++*cursor) {
-        const struct pod_record *pod = cache->pods[*cursor];
-        if (pod != NULL && pod->unknown_outcome && pod->state == BOOKING_BOOKED)
-            rc = copy_waiting(mem, pod, pod->unknown_since_ns, ret);
+    bool more = true;
+    while (rc == 0 && more) {
+        pthread_mutex_lock(&cache->mutex);
+        for (uint32_t i = 0; rc == 0 && i < SLICE && *cursor < cache->pod_slots; i++, ++*cursor)
+            if (cache->pods[*cursor] != NULL)
+                rc = take(cache->pods[*cursor], to);
+        more = *cursor < cache->pod_slots;
+        pthread_mutex_unlock(&cache->mutex);
     }
-    pthread_mutex_unlock(&cache->mutex);
     return rc;
 }
 
-/* The next rejected pod at or after *cursor; its request in *ret_request. */
-static int next_rejected(struct cache *cache, uint32_t *cursor, struct arena *mem,
-                         struct waiting_pod *ret, struct pod_request *ret_request)
+static int take_unknown(const struct pod_record *pod, const struct found *to)
 {
-    int rc = 0;
-    pthread_mutex_lock(&cache->mutex);
-    for (; rc == 0 && *cursor < cache->pod_slots; ++*cursor) {
-        const struct pod_record *pod = cache->pods[*cursor];
-        if (pod == NULL || !pod->rejected || pod->request_invalid)
-            continue;
-        rc = copy_waiting(mem, pod, pod->woken_ns, ret);
-        if (rc == 1 && cache_request_copy(&pod->request, mem, ret_request) < 0)
-            rc = -ENOMEM;
-    }
-    pthread_mutex_unlock(&cache->mutex);
+    if (!pod->unknown_outcome || pod->state != BOOKING_BOOKED)
+        return 0;
+    return copy_waiting(to->mem, pod, pod->unknown_since_ns, to->pod);
+}
+
+int cache_next_unknown(struct cache *cache, uint32_t *cursor, struct arena *mem,
+                       struct waiting_pod *ret)
+{
+    return walk_pods(cache, cursor, take_unknown, &(struct found){.mem = mem, .pod = ret});
+}
+
+static int take_rejected(const struct pod_record *pod, const struct found *to)
+{
+    if (!pod->rejected || pod->request_invalid)
+        return 0;
+    int rc = copy_waiting(to->mem, pod, pod->woken_ns, to->pod);
+    if (rc == 1 && cache_request_copy(&pod->request, to->mem, to->request) < 0)
+        rc = -ENOMEM;
     return rc;
 }
 
@@ -81,9 +100,10 @@ int cache_next_wakeable(struct cache *cache, uint32_t *cursor, struct arena *mem
                         struct waiting_pod *ret)
 {
     struct pod_request request;
+    struct found found = {.mem = mem, .pod = ret, .request = &request};
     int rc;
     do
-        rc = next_rejected(cache, cursor, mem, ret, &request);
+        rc = walk_pods(cache, cursor, take_rejected, &found);
     while (rc == 1 && !fits_anywhere(cache, &request));
     return rc;
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the daemon against its targets and print one table: see docs/benchmarks.md.
 
-    bench.py [--smoke] [--only PART...] [--markdown]
+    bench.py [--smoke] [--only PART...]
+    bench.py --only scheduler [--nodes N...] [--pods N] [--runs N]
 
 PARTs: inside (linked with the archives), outside (the daemon over sockets, beside a bare server), and
 scheduler (a real kube-scheduler; not among the standard ones, because it takes long). Exit status 1 if
@@ -54,6 +55,9 @@ class Scale:
     tail_calls: int = 8000
     events: int = 1_000_000
     growth: tuple = (100, 1000, 5000, 20000)
+    cluster_nodes: tuple = (100, 1000, 5000)
+    burst: int = 300
+    bursts: int = 3
     smoke: bool = False
 
 
@@ -485,6 +489,13 @@ def outside_rows(directory, scale):
         stage.stop()
 
 
+# ---- beside kube-scheduler ----
+
+def scheduler_rows(directory, scale):
+    import beside  # pylint: disable=import-outside-toplevel  # needs the parts of the e2e tests
+    yield from beside.rows(directory, scale, Row)
+
+
 # ---- the whole ----
 
 def version_of(package):
@@ -504,16 +515,22 @@ def describe():
             f"{load():.1f}")
 
 
-PARTS = {"inside": inside_rows, "outside": outside_rows}
+PARTS = {"inside": inside_rows, "outside": outside_rows, "scheduler": scheduler_rows}
+STANDARD = ["inside", "outside"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="right answers only, small and quick")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=STANDARD)
+    parser.add_argument("--nodes", type=int, nargs="+", help="of the part scheduler")
+    parser.add_argument("--pods", type=int, default=300, help="in a burst of the part scheduler")
+    parser.add_argument("--runs", type=int, default=3, help="bursts of each after one to warm up")
     arguments = parser.parse_args()
     scale = SMOKE if arguments.smoke else Scale()
+    scale.cluster_nodes = arguments.nodes or scale.cluster_nodes
+    scale.burst, scale.bursts = arguments.pods, arguments.runs
     print(describe() + "\n", flush=True)
     rows, begun = [], time.monotonic()
     for part in arguments.only:

@@ -195,6 +195,7 @@ class Setting:
     def __init__(self, plane, cluster, directory, with_us, nodes):
         self.plane, self.cluster, self.with_us, self.nodes = plane, cluster, with_us, nodes
         self.name = "with the daemon" if with_us else "kube-scheduler alone"
+        self.scheduler_name = "deviceshare" if with_us else "default-scheduler"
         self.extender = None
         if with_us:
             self.extender = start_extender(plane, cluster, directory, f"extender-{nodes}").start()
@@ -214,7 +215,7 @@ class Setting:
         before = [cpu_ms(part) for part in parts]
         # The warm-up run has a name of its own, too.
         seconds, each, creating = burst(self.cluster, f"run{number}", count,
-                                        "deviceshare" if self.with_us else "default-scheduler")
+                                        self.scheduler_name)
         cpu = [(cpu_ms(part) - then) / count for part, then in zip(parts, before)]
         if self.with_us:
             check(self.cluster.api, pods=count)
