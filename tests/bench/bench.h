@@ -46,7 +46,7 @@ void objects_open(const char *directory);
 /* Append object `number` of this kind. A running pod is on node number % nodes. */
 void object_write(enum object_file file, uint32_t number, uint32_t nodes, struct strbuf *out);
 
-/* Append "node-00042", or the uid of pod `number`. */
+/* Append "gpu-pool-a-node-00042", or the uid of pod `number`. */
 void node_name_write(uint32_t number, struct strbuf *out);
 void pod_uid_write(uint32_t number, struct strbuf *out);
 

@@ -167,7 +167,7 @@ def bind_rows(directory, scale):
 def event_rows(directory, scale):
     found = inside(directory, "events", scale.nodes, scale.pods, scale.rounds, 1)
     for name, values in sorted(found.items()):
-        yield limit(f"pod events of 9 KB from bytes, {name.partition(', ')[2]}",
+        yield limit(f"pod events of 8 KB from bytes, {name.partition(', ')[2]}",
                     [1e9 / value for value in values], 100_000, "/s", least=True)
 
 
@@ -331,7 +331,7 @@ class Outside:
 
     def __init__(self, directory, scale):
         self.directory, self.scale = directory, scale
-        self.names = [f"node-{number:05}" for number in range(scale.nodes)]
+        self.names = [f"gpu-pool-a-node-{number:05}" for number in range(scale.nodes)]
         self.pods = {"plain": pending_pod(9_000_000, PLAIN), "whole": pending_pod(9_000_001, WHOLE)}
         paths = []
         for name, text in self.pods.items():
@@ -472,7 +472,7 @@ class Outside:
             ratios.append(cpu / received["drain CPU s, pods"][0])
             walls.append(f"{wall:.2f} / {received['drain s, pods'][0]:.2f}")
         self.check_state()
-        yield Row(f"relist of {self.scale.pods:,} pods of 9 KB, CPU", "<= 2x receiving alone",
+        yield Row(f"relist of {self.scale.pods:,} pods of 8 KB, CPU", "<= 2x receiving alone",
                   f"{spread(ratios, '{:.2f}')}x; by the clock {', '.join(walls)} s",
                   statistics.median(ratios) <= 2)
 

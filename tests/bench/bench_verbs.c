@@ -42,7 +42,7 @@ static void answer(struct fleet *fleet, const struct verb_case *test, struct str
 static uint32_t count_names(struct strbuf *out)
 {
     uint32_t count = 0;
-    for (const char *at = out->data; (at = strstr(at, "\"node-")) != NULL; at++)
+    for (const char *at = out->data; (at = strstr(at, "\"gpu-pool-a-")) != NULL; at++)
         count++;
     return count;
 }

@@ -69,7 +69,7 @@ void object_write(enum object_file file, uint32_t number, uint32_t nodes, struct
 
 void node_name_write(uint32_t number, struct strbuf *out)
 {
-    strbuf_printf(out, "node-%05" PRIu32, number);
+    strbuf_printf(out, "gpu-pool-a-node-%05" PRIu32, number);
 }
 
 void pod_uid_write(uint32_t number, struct strbuf *out)
