@@ -77,6 +77,7 @@ def make_targets():
 def check_make(path, targets):
     for number, line, code in split(path):
         for piece in [line] if code else re.findall(r"`([^`]+)`", line):
+            piece = re.sub(r"\b[A-Z_]+='[^']*'", "", piece)  # a variable's words are no targets
             for words in re.findall(r"(?:^|[\s$(])make((?:\s+[^\s|&;<>#]+)+)", piece):
                 for word in words.split():
                     if re.fullmatch(r"[a-z][a-z-]*", word):
