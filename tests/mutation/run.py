@@ -19,7 +19,7 @@ from mutants import EQUIVALENT, MUTANTS # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1])
 PICK = os.environ.get("TEST", "")
-PATIENCE = 900 # a lock that is kept is noticed by nothing else
+PATIENCE = 180 # a lock that is kept is noticed by nothing else
 LAYERS = ["cmd", "embed", "config", "kube", "sched", "codec", "state", "core", "base"]
 PACKAGES = "cmocka json-c libcurl yaml-0.1"
 
