@@ -461,8 +461,8 @@ static void bind_writes_node_and_annotations_at_once(void **state)
     struct cluster *cluster = new_cluster();
     struct placement placement = {
         .count = 2,
-        .cards = {{.share = {DEVICE_GPU, 0, {50, 50, INT64_C(8) << 30}}, .id = "GPU-a"},
-                  {.share = {DEVICE_GPU, 2, {50, 50, INT64_C(8) << 30}}, .id = "GPU-c"}}};
+        .cards = {{.share = {DEVICE_GPU, 0, {50, 50, INT64_C(8) << 30}, 0}, .id = "GPU-a"},
+                  {.share = {DEVICE_GPU, 2, {50, 50, INT64_C(8) << 30}, 0}, .id = "GPU-c"}}};
     struct strbuf json;
     struct error err;
     struct arena mem;
@@ -521,7 +521,7 @@ static void bind_of_a_pod_without_devices_adds_no_annotation(void **state)
 static void bind_has_preconditions(void **state)
 {
     struct cluster *cluster = new_cluster();
-    struct placement placement = {.count = 1, .cards = {{.share = {DEVICE_GPU, 0, {1, 1, 1}}}}};
+    struct placement placement = {.count = 1, .cards = {{.share = {DEVICE_GPU, 0, {1, 1, 1}, 0}}}};
     struct strbuf big;
     struct error err;
     char *before, *after;
@@ -588,7 +588,7 @@ static void shipped_manifests_load_and_dumps_apply_again(void **state)
     struct cluster *cluster = new_cluster(), *other = new_cluster();
     struct placement placement = {
         .count = 1,
-        .cards = {{.share = {DEVICE_GPU, 1, {50, 50, INT64_C(40) << 30}}, .id = "GPU-x"}}};
+        .cards = {{.share = {DEVICE_GPU, 1, {50, 50, INT64_C(40) << 30}, 0}, .id = "GPU-x"}}};
     struct error err;
     struct arena mem;
     struct pod pod;
@@ -684,7 +684,7 @@ static const char stored_text[] = NODE("n") "---\n" POD("p", "  uid: " UID_A "\n
 static const char new_text[] =
     NODE("m") "---\n" DEVICE("n") "---\n" POD("p", "", "") "---\n" POD("q", "", "");
 static const struct placement one_card = {.count = 1,
-                                          .cards = {{.share = {DEVICE_GPU, 0, {1, 1, 1}}}}};
+                                          .cards = {{.share = {DEVICE_GPU, 0, {1, 1, 1}, 0}}}};
 
 static int apply_new(struct cluster *cluster, struct error *err)
 {
