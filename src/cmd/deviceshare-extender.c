@@ -14,10 +14,13 @@
 #include "sched/sched.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Exit status; documented in --help. */
@@ -25,6 +28,9 @@ enum { EXIT_CLEAN = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 /* Probes and metrics take no longer. */
 #define PROBE_DRAIN_MS 1000
+
+/* Of watches, the Lease, files, connections that are being cut. */
+#define DESCRIPTORS_BESIDE 256
 
 struct extender {
     struct flags flags;
@@ -356,13 +362,37 @@ static int serve(struct extender *extender, struct error *err)
     return result;
 }
 
+/* Let the process have as many descriptors as its connections may take: a call may need one of its own
+ * and one to the API server, and probes have a port with the same limits. libmicrohttpd polls without a
+ * pause while it cannot accept for lack of one. */
+static int reserve_descriptors(const struct config *config, struct error *err)
+{
+    rlim_t need = (rlim_t)config->server.max_connections * 3 + DESCRIPTORS_BESIDE;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= need)
+        return 0;
+    if (limit.rlim_max < need)
+        return error_set(err, -EMFILE,
+                         "server.maxConnections: %" PRId64
+                         " connections may take %ju descriptors, and the process may have %ju "
+                         "(ulimit -Hn)",
+                         config->server.max_connections, (uintmax_t)need,
+                         (uintmax_t)limit.rlim_max);
+    limit.rlim_cur = need;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return error_set(err, -errno, "cannot raise the limit of descriptors: %s", strerror(errno));
+    return 0;
+}
+
 static int start(struct extender *extender, struct error *err)
 {
     log_info(0, "Starting", LOG_TEXT("version", version_number()),
              LOG_TEXT("commit", version_commit()),
              LOG_TEXT("devicePolicy", extender->config.policy.device),
              LOG_TEXT("nodePolicy", extender->config.policy.node));
-    int result = build(extender, err);
+    int result = reserve_descriptors(&extender->config, err);
+    if (result == 0)
+        result = build(extender, err);
     if (result == 0)
         result = follow_cluster(extender, err);
     if (result == 0)

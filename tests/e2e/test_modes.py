@@ -2,6 +2,7 @@
 """Where pods go on real parts: the four modes of two axes, as config/examples/modes ships them, and
 bursts in which each decision must see the one before it."""
 import json
+import os
 
 import pytest
 
@@ -11,7 +12,7 @@ from stage.objects import MEMORY, gpus, percent, pod
 from stage.placement import places, wish
 
 MODES = parts.ROOT / "config" / "examples" / "modes"
-RUNS = 5
+RUNS = int(os.environ.get("MODE_RUNS", "5"))
 # Parts that share two cores with others are late by more than the default of 5 ms now and then.
 PATIENT = "policy:\n  inFlightWait: 100ms\n"
 
