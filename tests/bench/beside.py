@@ -5,8 +5,7 @@ import statistics
 import subprocess
 
 import figures
-from figures import Setting, extended_config, fill, plain_config, say, set_up, start_extender, \
-    wait_open
+from figures import Setting, extended_config, fill, plain_config, say, set_up, start_extender
 from stage import scheduler
 from stage.parts import BUILD
 from stage.plane import ControlPlane
@@ -61,7 +60,7 @@ def contenders(plane, cluster, directory, nodes, echo_port):
     yield Contender(plane, cluster, nodes, "echo", echo)
     extender = start_extender(plane, cluster, directory, f"extender-{nodes}",
                               POLICY.format(most=0)).start()
-    wait_open(extender)
+    extender.wait_open()
     for most in (0, 100, 16, 1):
         name = f"with us, {most or 'all'}"
         yield Contender(plane, cluster, nodes, name, extended_config(plane, extender.url), extender,

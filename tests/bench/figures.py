@@ -41,7 +41,6 @@ WRITERS = 8
 # kube-scheduler's own limit of 50 calls/s would be all that is seen of it.
 UNLIMITED = "clientConnection:\n  qps: 5000\n  burst: 10000\n"
 WRITES = ("create", "update", "patch", "delete")
-OPEN = '"Bindings may go out"'
 MIB = 1 << 20
 
 
@@ -185,10 +184,6 @@ def start_extender(plane, cluster, directory, name, config=""):
     return extender
 
 
-def wait_open(extender):
-    wait_until(lambda: OPEN in extender.log(), "bindings may go out")
-
-
 class Setting:
     """A kube-scheduler with or without us, and what a burst costs there."""
 
@@ -198,8 +193,8 @@ class Setting:
         self.scheduler_name = "deviceshare" if with_us else "default-scheduler"
         self.extender = None
         if with_us:
-            self.extender = start_extender(plane, cluster, directory, f"extender-{nodes}").start()
-            wait_open(self.extender)
+            self.extender = start_extender(plane, cluster, directory, f"extender-{nodes}")
+            self.extender.start().wait_open()
         config = extended_config(plane, self.extender.url) if with_us else plain_config(plane)
         self.scheduler = plane.scheduler(config, f"scheduler-{nodes}-{int(with_us)}")
         self.runs = []
@@ -328,7 +323,7 @@ def scale_run(plane, cluster, directory, nodes, pods, number):
     begun = time.monotonic()
     extender.start()
     ready = time.monotonic() - begun
-    wait_open(extender)
+    extender.wait_open()
     opened = time.monotonic() - begun
     counts = extender_counts(extender)
     assert (counts["nodes"], counts["bound"]) == (nodes, pods), counts
@@ -351,18 +346,21 @@ def extender_counts(extender):
 
 PLACED_NODES, PLACED_CARDS = 100, 8
 # What filter does so that they do: docs/policies.md.
-CARE = {"none": "inFlightWait: 0\n  tentative: false", "waiting": "tentative: false",
+CARE = {"none": "inFlightWait: 0s\n  tentative: false", "waiting": "tentative: false",
         "waiting, tentative (default)": "tentative: true",
         "the same, 100ms": "inFlightWait: 100ms"}
+
+
+def evenly(count, places):
+    """How many each place gets, the most first; places without any are left out."""
+    return [count // places + (number < count % places)
+            for number in range(min(count, places))]
 
 
 def ideal(node_policy, pods):
     """The counts on all cards of each node that has some, when each decision knew all before it."""
     if node_policy == "spread":
-        cards = [pods // (PLACED_NODES * PLACED_CARDS) +
-                 (number < pods % (PLACED_NODES * PLACED_CARDS) // PLACED_NODES)
-                 for number in range(PLACED_CARDS)]
-        return [cards] * PLACED_NODES
+        return [evenly(count, PLACED_CARDS) for count in evenly(pods, PLACED_NODES)]
     full, rest = divmod(pods, 4 * PLACED_CARDS)
     part = [4] * (rest // 4) + ([rest % 4] if rest % 4 else [])
     return [[4] * PLACED_CARDS] * full + ([part] if part else [])
@@ -380,8 +378,7 @@ def placement_run(plane, cluster, directory, policy, care, pods):
     load = os.getloadavg()[0]
     name = f"placement-{policy}-{list(CARE).index(care)}"
     extender = start_extender(plane, cluster, directory, name,
-                              config=f"policy:\n  {CARE[care]}\n").start()
-    wait_open(extender)
+                              config=f"policy:\n  {CARE[care]}\n").start().wait_open()
     asks = plane.scheduler(extended_config(plane, extender.url), name + "-scheduler")
     manifests = [wish(objects.pod(f"pod-{number}", objects.percent(10 if policy == "spread" else 25),
                                   schedulerName="deviceshare"), policy, policy)
@@ -419,42 +416,33 @@ def measure_placement(plane, directory, arguments):
 
 # ---- who leads ends ----
 
-def open_again(extender, seen):
-    """When it may bind, for the time after `seen` times that it did before."""
-    def opened():
-        extender.check_alive()
-        return extender.log().count(OPEN) > seen
-    wait_until(opened, "bindings may go out again", 120)
-    return time.monotonic()
-
-
 def measure_failover(plane, directory, arguments):
     """The Lease's times are the defaults."""
     cluster = set_up(plane, "failover")
     fill(cluster, arguments.nodes[0])
     pair = [start_extender(plane, cluster, directory, f"replica-{number}") for number in range(2)]
-    pair[0].start()
-    wait_open(pair[0])
+    pair[0].start().wait_open()
     pair[1].start()
     columns = {"killed, another stands by": [], "stopped cleanly, another stands by": []}
     for _ in range(arguments.runs):
         for how, took in columns.items():
             leader, other = pair
-            seen = other.log().count(OPEN)
+            seen = other.openings()
             begun = time.monotonic()
             leader.crash() if how.startswith("killed") else leader.end()
-            took.append(open_again(other, seen) - begun)
+            other.wait_open(seen)
+            took.append(time.monotonic() - begun)
             say(f"  {how}: {took[-1]:.1f} s")
             leader.start()
             pair.reverse()
     alone = columns["killed and started again, alone"] = []
     plane.end(pair[1])
     for _ in range(arguments.runs):
-        seen = pair[0].log().count(OPEN)
+        seen = pair[0].openings()
         begun = time.monotonic()
         pair[0].crash()
-        pair[0].start()
-        alone.append(open_again(pair[0], seen) - begun)
+        pair[0].start().wait_open(seen)
+        alone.append(time.monotonic() - begun)
         say(f"  killed and started again: {alone[-1]:.1f} s")
     plane.end(pair[0])
     cluster.tear_down()

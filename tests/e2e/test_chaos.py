@@ -158,7 +158,7 @@ def test_killed_again_and_again(cluster, alone):
 
 def test_many_fill_a_cluster(cluster, follow):
     """16 loops of filter and bind, 200 pods, 4 nodes of 8 cards."""
-    daemon = follow()
+    daemon = follow().wait_open()
     total = collections.Counter()
     for name in NODES:
         cluster.create_gpu_node(name, gpus(8), False)

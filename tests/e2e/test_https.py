@@ -96,7 +96,7 @@ def test_a_bind_without_a_certificate(plane, cluster, certs, others, follow):
     """Whoever reaches the port can ask; only kube-scheduler is answered."""
     cluster.create_gpu_node("n1", gpus(1), False)
     daemon = follow(certs=certs)
-    cluster.wait(lambda: "Bindings may go out" in daemon.log(), "the daemon may bind")
+    daemon.wait_open()
     pod = cluster.create_pod("p", percent(50))
     mark = plane.audit_mark()
     strangers = {

@@ -29,7 +29,7 @@ def daemon(cluster, follow):
 @pytest.fixture
 def caller(cluster, daemon):
     """Somebody who calls the verbs by hand, as kube-scheduler would; the daemon may bind by now."""
-    cluster.wait(lambda: "Bindings may go out" in daemon.log(), "the daemon may bind")
+    daemon.wait_open()
     return Caller(daemon.url)
 
 

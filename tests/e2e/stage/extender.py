@@ -70,6 +70,18 @@ class Extender(Process):
             wait_until(self.readyz, "the extender answers")
         return self
 
+    def openings(self):
+        """How often bindings began to be let out, in all its lives."""
+        return self.log().count('"Bindings may go out"')
+
+    def wait_open(self, seen=0):
+        """Until they did more often than `seen`: a new process does not bind at once."""
+        def opened():
+            self.check_alive()
+            return self.openings() > seen
+        wait_until(opened, "bindings may go out", 120)
+        return self
+
     def end(self):
         """A part of the story: a clean stop. start() begins again."""
         self.ended = True
