@@ -121,7 +121,7 @@ static void move_to_front(uint32_t *in_order, uint32_t place)
 static bool place_all(struct placing *placing, const struct device_policy *policy)
 {
     const struct gpu_detail *detail = placing->detail;
-    uint32_t in_order[CARDS_PER_POD_MAX], running = 0, next = 0;
+    uint32_t in_order[CARDS_PER_POD_MAX] = {0}, running = 0, next = 0;
     assert(detail->count <= CARDS_PER_POD_MAX);
     for (uint32_t i = 0; i < detail->count; i++) {
         placing->first[i] = next;

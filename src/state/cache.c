@@ -263,6 +263,7 @@ static void fill_rows(struct node *node, const struct inventory *inventory, cons
 {
     if (inventory->count == 0)
         return;
+    assert(inventory->devices != NULL);
     struct card_columns *columns = card_range_columns(node->range);
     char *text = node->texts;
     for (uint32_t i = 0; i < inventory->count; i++) {
