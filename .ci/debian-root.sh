@@ -7,7 +7,8 @@
 # What debootstrap says is shown when it fails, and the shell ends.
 make_debian() {
     local root=$1 suite=bookworm archives mirror proxy log
-    # The mirror, the proxy and what else apt needs to reach them are those of this machine.
+    # The mirror, the proxy and what else apt needs to reach them are those of this machine; one whose apt
+    # has no lists, or is too old to name them, takes Debian's own mirror.
     # shellcheck disable=SC2016 # the words in $() are apt's
     archives=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
         'Created-By: Packages' 2>/dev/null |
@@ -31,8 +32,8 @@ make_debian() {
     fi
     rm -f "$log"
     awk '{ print "deb", $1, $2, $3 }' <<<"$archives" >"$root/etc/apt/sources.list"
-    apt-config dump | grep -E '^Acquire::(https?|Check-|Retries|ForceIPv)' \
-        >"$root/etc/apt/apt.conf.d/90machine" || true # it may have no such setting
+    apt-config dump | awk '/^Acquire::(https?|Check-|Retries|ForceIPv)/' \
+        >"$root/etc/apt/apt.conf.d/90machine"
     if [ -r /etc/ssl/certs/ca-certificates.crt ]; then
         cp /etc/ssl/certs/ca-certificates.crt "$root/etc/apt/machine-ca.crt"
         echo 'Acquire::https::CAInfo "/etc/apt/machine-ca.crt";' >>"$root/etc/apt/apt.conf.d/90machine"

@@ -199,12 +199,12 @@ def test_the_wall_clock_jumps(api, follow, jump, seconds):
 
 # ---- names ----
 
-def test_the_api_servers_name_is_not_resolved(api, tmp_path):
+def test_the_api_servers_name_is_not_resolved(api, follow, tmp_path):
     kubeconfig = json.loads(api.kubeconfig(tmp_path).read_text())
     kubeconfig["clusters"][0]["cluster"]["server"] = "http://api.nowhere.invalid:6443"
     path = tmp_path / "nowhere"
     path.write_text(json.dumps(kubeconfig))
-    daemon = Follower(tmp_path, api, path, TIMES).start()
+    daemon = follow(kubeconfig=path)
     wait_until(lambda: "api.nowhere.invalid" in daemon.log(), "the log names it")
     status, text = daemon.readiness()
     assert status == 503 and "resolve" in text, text
