@@ -240,12 +240,12 @@ prove: ## run the long suites, hours (TEST="part part", SCALE=100 for minutes); 
 	+@MAKE='$(MAKE)' MAKEFLAGS= SCALE='$(SCALE)' tests/prove.sh $(TEST)
 
 # libFuzzer needs every object told of coverage; such a build is one of its own.
-fuzz: | deps ## let each fuzz target make up input (SECONDS=n each, or RUNS=n; TEST=pattern)
+fuzz: | deps ## let each fuzz target make up input (SECONDS=n each, or RUNS=n; SEED=n; TEST=pattern)
 	@MAKEFLAGS= $(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address,undefined FUZZER=1 \
-		SECONDS='$(SECONDS)' RUNS='$(RUNS)' MERGE='$(MERGE)' TEST='$(TEST)' V='$(V)' fuzz-run
+		SECONDS='$(SECONDS)' RUNS='$(RUNS)' SEED='$(SEED)' MERGE='$(MERGE)' TEST='$(TEST)' V='$(V)' fuzz-run
 
 fuzz-run: $(FUZZ)
-	@B='$(B)' TEST='$(TEST)' SECONDS_EACH='$(SECONDS)' RUNS='$(RUNS)' MERGE='$(MERGE)' \
+	@B='$(B)' TEST='$(TEST)' SECONDS_EACH='$(SECONDS)' RUNS='$(RUNS)' SEED='$(SEED)' MERGE='$(MERGE)' \
 		tests/fuzz/run.sh
 
 test-bare: | deps ## run README's commands in a minimal Debian root (needs root)

@@ -11,8 +11,42 @@
 #include "embed/yaml.h"
 #include "json_oracle.h"
 
-/* Manifests. Each document becomes JSON on which json-c agrees, which becomes YAML, which becomes the same JSON
+/* Manifests. Each document becomes JSON on which json-c agrees, which becomes YAML, which becomes equal JSON
  * again. And a cluster that takes the text gives out a dump that a second cluster takes, to the same state. */
+
+static bool same_text(struct str a, struct str b, struct arena *mem)
+{
+    struct error err = {0};
+    struct str x, y;
+    MUST(reader_string(a, mem, &x, &err) == 0 && reader_string(b, mem, &y, &err) == 0);
+    return str_eq(x, y);
+}
+
+/* Equal values in equal order. A manifest that is JSON keeps its escapes, which YAML writes in its own way. */
+static bool same(struct str a, struct str b, struct arena *mem)
+{
+    enum reader_type type = reader_type(a);
+    if (str_eq(a, b))
+        return true;
+    if (type != reader_type(b) || type == READER_NULL || type == READER_BOOL || type == READER_NUMBER)
+        return false;
+    if (type == READER_STRING)
+        return same_text(a, b, mem);
+    if (reader_count(a) != reader_count(b))
+        return false;
+    struct reader_iter left = reader_iterate(a), right = reader_iterate(b);
+    struct str key[2], value[2];
+    if (type == READER_OBJECT) {
+        while (reader_next_member(&left, &key[0], &value[0]) && reader_next_member(&right, &key[1], &value[1]))
+            if (!same_text(key[0], key[1], mem) || !same(value[0], value[1], mem))
+                return false;
+    } else {
+        while (reader_next_item(&left, &value[0]) && reader_next_item(&right, &value[1]))
+            if (!same(value[0], value[1], mem))
+                return false;
+    }
+    return true;
+}
 
 static void must_come_back(struct str json, struct arena *mem)
 {
@@ -28,7 +62,7 @@ static void must_come_back(struct str json, struct arena *mem)
     if (str_is(json, "null"))
         MUST(count == 0 || str_is(documents[0].json, "null"));
     else
-        MUST(count == 1 && str_eq(documents[0].json, json));
+        MUST(count == 1 && same(documents[0].json, json, mem));
     strbuf_done(&yaml);
 }
 

@@ -5,10 +5,11 @@
 #   SECONDS_EACH=n   for so long (60), or
 #   RUNS=n           for so many inputs, a tenth of it where an input is a conversation: http and state, or
 #   MERGE=1          not at all: what earlier runs added and reaches new code goes into the corpus.
+#   SEED=n           with the same dice each time.
 # Inputs that were survived badly are left in build/fuzz.
 set -u
 : "${B:?run this by make fuzz}"
-TEST=${TEST:-} RUNS=${RUNS:-} MERGE=${MERGE:-}
+TEST=${TEST:-} RUNS=${RUNS:-} MERGE=${MERGE:-} SEED=${SEED:-}
 mkdir -p build/fuzz
 passed=0 failed=0
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
@@ -51,6 +52,7 @@ for program in "$B"/tests/fuzz/fuzz_*; do
         options+=(-merge=1 -use_counters=0 "$corpus" "$found")
     else
         [ ! -e "tests/fuzz/$name.dict" ] || options+=("-dict=tests/fuzz/$name.dict")
+        [ -z "$SEED" ] || options+=("-seed=$SEED")
         options+=("$(how_far "$name")" "$found" "$corpus")
     fi
     start=$SECONDS
