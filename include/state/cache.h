@@ -280,6 +280,10 @@ enum passed { PASSED_UNKNOWN, PASSED_IN_FLIGHT, PASSED_HELD };
 enum passed cache_passed(struct cache *cache, struct str uid, struct str only,
                          const struct device_policy *standard, int64_t hold_until_ns);
 
+/* The bind that came for this pod was refused before the cache was asked to book. Whatever stands behind
+ * filter agreed to the node, so the next filter may name it again, and nobody waits for this one. */
+void cache_bind_refused(struct cache *cache, struct str uid);
+
 enum awaited {
     AWAITED_NONE,    /* there was nothing to wait for */
     AWAITED_ARRIVED, /* in time */

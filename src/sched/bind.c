@@ -227,7 +227,8 @@ static int write_binding(struct bind_job *job, struct error *err)
     return error_set(err, -EIO, "binding: %s", why.text);
 }
 
-static int bind_pod(struct bind_job *job, struct error *err)
+/* All that comes before the write. *ret_placed: there is none, the pod is where it shall be. */
+static int decide(struct bind_job *job, bool *ret_placed, struct error *err)
 {
     int rc = sched_ready(job->sched, err);
     if (rc == 0)
@@ -239,9 +240,18 @@ static int bind_pod(struct bind_job *job, struct error *err)
         rc = may_decide(job, err);
     else if (known == KNOWN_DEVICES)
         rc = book_in_turn(job, err);
-    if (rc < 0)
+    *ret_placed = known == KNOWN_PLACED || (known == KNOWN_DEVICES && rc == BOOKED_BEFORE);
+    return rc;
+}
+
+static int bind_pod(struct bind_job *job, struct error *err)
+{
+    bool placed = false;
+    int rc = decide(job, &placed, err);
+    if (rc < 0) {
+        cache_bind_refused(job->sched->cache, job->call->pod.uid);
         return rc;
-    bool placed = known == KNOWN_PLACED || (known == KNOWN_DEVICES && rc == BOOKED_BEFORE);
+    }
     if (placed) {
         job->result = "already bound";
         return 0;

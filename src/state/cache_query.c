@@ -271,6 +271,19 @@ void cache_offered(struct cache *cache, struct str uid, struct str node)
     pthread_mutex_unlock(&cache->mutex);
 }
 
+void cache_bind_refused(struct cache *cache, struct str uid)
+{
+    struct offer key;
+    pthread_mutex_lock(&cache->mutex);
+    struct pod_record *pod = cache_pod_lookup_locked(cache, uid);
+    struct offer *offer = offer_of(cache, uid, &key);
+    if (pod != NULL)
+        cache_unpass_locked(cache, pod);
+    if (same_uid(offer, &key))
+        *offer = (struct offer){.node = NODE_NONE};
+    pthread_mutex_unlock(&cache->mutex);
+}
+
 uint32_t cache_score(struct cache *cache, const struct pod_request *request,
                      const struct host_amount *host, const struct node_policy *policy,
                      const struct str *names, uint32_t count, int64_t *scores, bool *repeated)

@@ -835,6 +835,15 @@ static int op_book(void)
     return n;
 }
 
+/* A bind that was refused before anything was decided. */
+static int op_bind_refused(void)
+{
+    int p = any_pod();
+    cache_bind_refused(cache, world_pod_uid(p));
+    unpass(&world.pods[p]);
+    return world.pods[p].node;
+}
+
 static int op_outcome(void)
 {
     int p = any_pod(), touched = world.pods[p].node;
@@ -917,7 +926,7 @@ static const struct {
     {4, op_settle},      {2, op_list_begin}, {3, op_list_keep},  {2, op_list_end},
     {8, op_rank},        {3, op_what_if},   {2, op_look},        {1, op_rules},
     {2, op_expire},      {2, op_await},     {10, op_passed},     {16, op_book},
-    {12, op_outcome},    {3, op_waiting},
+    {12, op_outcome},    {3, op_waiting},   {2, op_bind_refused},
 };
 
 static int operate(void)

@@ -426,6 +426,32 @@ static void test_require_passes_over_the_node_that_was_no_good(void **state)
     assert_int_equal(answer.fit_count, 1);
 }
 
+static uint64_t not_yet(void *self, struct error *err)
+{
+    (void)self;
+    error_set(err, -ECANCELED, "not sent: not yet");
+    return 0;
+}
+
+/* A bind call shows that everybody behind filter agreed. What we refuse ourselves, for a while, is no reason to
+ * send the pods of one burst to another node than its first. */
+static void test_require_keeps_the_node_whose_bind_was_refused(void **state)
+{
+    (void)state;
+    struct container tenth = container(RESOURCE_GPU, 10);
+    struct candidates_call call = call_alike(&tenth);
+    struct error err = {0};
+    occupy("b");
+    call.pod.policy_words.strength = STR("require");
+    call.pod.policy_words.node = STR("binpack");
+    assert_int_equal(sched_pod_changed(&sched, &call.pod), 0);
+    assert_int_equal(only_node(&call), 1);
+    sched.port.may_bind = not_yet;
+    struct bind_call bind = {call.pod.id, alike[1]};
+    assert_int_equal(sched_bind(&sched, &bind, &mem, &err), -EIO);
+    assert_int_equal(only_node(&call), 1);
+}
+
 static void test_filter_holds_what_it_named_alone(void **state)
 {
     (void)state;
@@ -624,6 +650,7 @@ int main(void)
         CASE(test_filter_returns_the_best),
         CASE(test_filter_with_require),
         CASE(test_require_passes_over_the_node_that_was_no_good),
+        CASE(test_require_keeps_the_node_whose_bind_was_refused),
         CASE(test_filter_holds_what_it_named_alone),
         CASE(test_filter_waits_for_the_one_before),
         CASE(test_preempt_keeps_what_helps),

@@ -311,6 +311,41 @@ static void test_demoted_is_what_was_named_alone(void **state)
     cache_rank(cache, STR("a"), &half, names, 2, reasons, &ranking);
     assert_false(ranking.ret_again);
     assert_true(scores[0] > 0);
+    /* Nor after a bind that was not even decided. */
+    assert_int_equal(hold("a", "n", SECOND), PASSED_HELD);
+    cache_bind_refused(cache, STR("a"));
+    assert_int_equal(counts().tentative, 1); /* its room is kept for the next try */
+    cache_rank(cache, STR("a"), &half, names, 2, reasons, &ranking);
+    assert_false(ranking.ret_again);
+    assert_true(scores[0] > 0);
+}
+
+static void test_a_pod_without_devices_is_demoted_alike(void **state)
+{
+    (void)state;
+    static const struct str names[] = {{"n", 1}, {"m", 1}};
+    enum reason reasons[2];
+    int64_t scores[2];
+    struct ranking ranking = {.policy = &node_policy_spread, .demote = true, .scores = scores};
+    cache_offered(cache, STR("plain"), STR("n"));
+    cache_rank_plain(cache, STR("plain"), names, 2, reasons, &ranking);
+    assert_true(ranking.ret_again);
+    assert_int_equal(scores[0], -1);
+    cache_bind_refused(cache, STR("plain"));
+    cache_rank_plain(cache, STR("plain"), names, 2, reasons, &ranking);
+    assert_false(ranking.ret_again);
+    assert_int_equal(scores[0], scores[1]);
+}
+
+static void test_nobody_waits_for_a_bind_that_was_refused(void **state)
+{
+    (void)state;
+    add_pod("a", &half);
+    add_pod("b", &half);
+    assert_int_equal(fly("a"), PASSED_IN_FLIGHT);
+    cache_bind_refused(cache, STR("a"));
+    cache_bind_refused(cache, STR("nobody"));
+    assert_int_equal(cache_await(cache, STR("b"), false, MS), AWAITED_NONE);
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -328,6 +363,8 @@ int main(void)
         CASE(test_a_pod_that_is_not_known_yet),
         CASE(test_twice_at_once),
         CASE(test_demoted_is_what_was_named_alone),
+        CASE(test_a_pod_without_devices_is_demoted_alike),
+        CASE(test_nobody_waits_for_a_bind_that_was_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
