@@ -78,7 +78,7 @@ enum metric_drift {
     DRIFT_INCOMPLETE,   /* annotation names fewer cards than the request needs */
     DRIFT_UNREADABLE,   /* annotation is not readable */
     DRIFT_MISSING,      /* a placed device pod without annotation */
-    DRIFT_DOUBLED,      /* a card of which others had already too much */
+    DRIFT_DOUBLED,      /* on a card of which its pods have more than there is */
 };
 enum metric_object {
     OBJECT_NODE,

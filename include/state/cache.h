@@ -86,7 +86,6 @@ struct pod_event_result {
     enum booking_state state; /* after the event */
     enum charge_trust trust;  /* valid while bound */
     bool taken;               /* its annotation was read for the first time by this event */
-    bool doubled;             /* what was taken is more than its card had left beside others */
     bool odd;                 /* the step was legal but unexpected */
     bool moved;               /* bound elsewhere than booked */
     bool drifted;             /* annotation now differs from the one taken: not applied; once an edit */
@@ -340,6 +339,19 @@ void cache_forget(struct cache *cache, struct str uid);
 
 /* The outcome of a booked pod's binding is unknown since `now_ns`: it waits for somebody to read the pod. */
 void cache_outcome_unknown(struct cache *cache, struct str uid, int64_t now_ns);
+
+/* ---- cards given twice ---- */
+
+/* A bound pod that was found on such a card. */
+struct doubled_pod {
+    struct pod_id id;
+    struct str node;
+};
+
+/* The next bound pod that was found to hold a card that was given twice (cards_given_twice()): by an event
+ * of its own, of another pod or of the cards, so that every order of events finds the same. Each pod once
+ * while it keeps its place. Copied into `mem`. 1 found, 0 no more, -ENOMEM: it stays the next. */
+int cache_next_doubled(struct cache *cache, struct arena *mem, struct doubled_pod *ret);
 
 /* ---- what waits ---- */
 

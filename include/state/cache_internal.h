@@ -25,6 +25,8 @@ struct pod_record {
     enum booking_state state;
     bool confirmed;
     bool drifted; /* the annotation seen last differs from the one taken */
+    bool doubled; /* bound, and found on a card that was given twice */
+    bool untold;  /* and nobody was told so: on the list of those */
     bool request_invalid; /* request is then zero and says nothing */
     bool unknown_outcome; /* booked, and nobody knows whether the binding happened */
     bool only_read;       /* bound, as was read: events that tell of the time before may still come */
@@ -34,7 +36,7 @@ struct pod_record {
     bool in_flight;       /* and the next filter waits for that bind: on the list of those */
     uint32_t only;        /* passed: the slot of the node if it was one, else NODE_NONE */
     int64_t held_until_ns; /* BOOKING_TENTATIVE, and then on the list of those */
-    TAILQ_ENTRY(pod_record) waiting; /* on one of the two lists */
+    TAILQ_ENTRY(pod_record) waiting; /* on one of the three lists */
     enum charge_trust trust;
     enum annotation_state annotation; /* of the annotation taken; ANNOTATION_READ for our own plan */
     struct named_share *named; /* with ANNOTATION_HAMI: what it names, in one block with the texts;
@@ -105,6 +107,7 @@ struct cache {
     pthread_cond_t turned;     /* a node has no pod with the turn any more */
     struct pod_list in_flight;
     struct pod_list tentative; /* the one that ends first is first */
+    struct pod_list untold;    /* holders of cards given twice, see cache_next_doubled */
     enum unknown_pods unknown_pods;
     enum device_plugin_nodes device_plugin_nodes;
     bool hami_plugin; /* see cache_set_hami_plugin */
@@ -220,16 +223,26 @@ struct holding {
     uint32_t named_count;
 };
 
-/* Put the pod's place on `slot` with this holding, which is taken over, and charge it. The pod must
- * have no place. */
+/* Put the pod's place on `slot` with this holding, which is taken over, charge it, and move it to that
+ * state. The pod must have no place. */
 void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t slot,
-                        const struct holding *holding);
+                        const struct holding *holding, enum booking_state state);
 
 /* Free what a record owns, and the record. */
 void cache_record_free(struct pod_record *pod);
 
 /* Take the pod's place away and give its charges back. No place: nothing happens. */
 void cache_unplace_locked(struct cache *cache, struct pod_record *pod);
+
+/* Does a pod that has a place hold a card that was given twice? */
+bool cache_holds_doubled_locked(const struct cache *cache, const struct pod_record *pod);
+
+/* After a change of the node's cards or of what is charged on them: put its bound pods that hold a card
+ * given twice, and were not found before, on the list of those to be told of. */
+void cache_find_doubled_locked(struct cache *cache, const struct node *node);
+
+/* The pod's place ends: it is not one of those any more. */
+void cache_undouble_locked(struct cache *cache, struct pod_record *pod);
 
 /* Take the charges of a placed pod off the cards (not its place), and put them on again, computed anew. */
 void cache_uncharge_locked(struct cache *cache, struct pod_record *pod);

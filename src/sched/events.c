@@ -22,20 +22,38 @@ static const struct {
                           "its cards are unknown until the pod ends"},
     [DRIFT_MISSING] = {"Device pod without allocation annotation",
                        "its cards are unknown until the pod ends"},
-    [DRIFT_DOUBLED] = {"Card given twice", "it gives no more of that until enough of its pods end"},
+    [DRIFT_DOUBLED] = {"Card given twice", "it takes no new pod until enough of its pods end"},
 };
+
+static void warn(const struct pod_id *id, struct str node, enum metric_drift kind)
+{
+    metrics_add(METRIC_DRIFT, kind, 1);
+    log_warning(drift_texts[kind].message, LOG_STR("namespace", id->ns), LOG_STR("pod", id->name),
+                LOG_STR("uid", id->uid), LOG_STR("node", node),
+                LOG_TEXT("meaning", drift_texts[kind].meaning));
+}
 
 static void drift(const struct pod *pod, enum metric_drift kind)
 {
-    metrics_add(METRIC_DRIFT, kind, 1);
-    log_warning(drift_texts[kind].message, LOG_STR("namespace", pod->id.ns),
-                LOG_STR("pod", pod->id.name), LOG_STR("uid", pod->id.uid),
-                LOG_STR("node", pod->node_name), LOG_TEXT("meaning", drift_texts[kind].meaning));
+    warn(&pod->id, pod->node_name, kind);
+}
+
+/* Any event may show that a card was given twice. Short of memory, the next one says so. */
+static void report_doubled(struct sched *sched)
+{
+    struct arena mem;
+    struct doubled_pod pod;
+    arena_init(&mem, 0);
+    while (cache_next_doubled(sched->cache, &mem, &pod) == 1)
+        warn(&pod.id, pod.node, DRIFT_DOUBLED);
+    arena_done(&mem);
 }
 
 /* Report what an event showed to be out of the ordinary; the cache says each thing once. */
-static void report(const struct pod *pod, const struct pod_event_result *result)
+static void report(struct sched *sched, const struct pod *pod,
+                   const struct pod_event_result *result)
 {
+    report_doubled(sched);
     if (result->moved)
         drift(pod, DRIFT_MOVED);
     else if (result->odd)
@@ -44,8 +62,6 @@ static void report(const struct pod *pod, const struct pod_event_result *result)
         drift(pod, DRIFT_EDITED);
     if (!result->taken || result->state != BOOKING_BOUND)
         return;
-    if (result->doubled)
-        drift(pod, DRIFT_DOUBLED);
     if (pod->annotation == ANNOTATION_UNREADABLE)
         drift(pod, DRIFT_UNREADABLE);
     else if (pod->annotation == ANNOTATION_ABSENT)
@@ -80,7 +96,7 @@ int sched_pod_changed(struct sched *sched, const struct pod *pod)
     struct pod_event_result result;
     int rc = cache_pod_set(sched->cache, pod, request_of(sched, pod, &space), &policy, &result);
     if (rc == 0)
-        report(pod, &result);
+        report(sched, pod, &result);
     return rc;
 }
 
@@ -92,7 +108,7 @@ int sched_pod_learned(struct sched *sched, const struct pod *pod, uint64_t remov
     int rc = cache_pod_learn(sched->cache, pod, request_of(sched, pod, &space), &policy, removals,
                              &result);
     if (rc == 0)
-        report(pod, &result);
+        report(sched, pod, &result);
     return rc;
 }
 
@@ -103,7 +119,7 @@ int sched_pod_settled(struct sched *sched, const struct pod *pod)
     struct pod_event_result result;
     int rc = cache_pod_settle(sched->cache, pod, request_of(sched, pod, &space), &policy, &result);
     if (rc == 0)
-        report(pod, &result);
+        report(sched, pod, &result);
     return rc;
 }
 
@@ -112,12 +128,10 @@ void sched_pod_gone(struct sched *sched, struct str uid)
     cache_pod_remove(sched->cache, uid);
 }
 
-int sched_node_changed(struct sched *sched, const struct node_facts *facts)
+static int registration_changed(struct sched *sched, const struct node_facts *facts)
 {
     struct error err = {0};
-    int rc = cache_node_set(sched->cache, facts);
-    if (rc < 0)
-        return rc;
+    int rc = 0;
     switch (facts->registration) {
     case REGISTRATION_ABSENT:
         cache_registration_remove(sched->cache, facts->name);
@@ -137,6 +151,15 @@ int sched_node_changed(struct sched *sched, const struct node_facts *facts)
     return 0;
 }
 
+int sched_node_changed(struct sched *sched, const struct node_facts *facts)
+{
+    int rc = cache_node_set(sched->cache, facts);
+    if (rc == 0)
+        rc = registration_changed(sched, facts);
+    report_doubled(sched);
+    return rc;
+}
+
 void sched_node_gone(struct sched *sched, struct str name)
 {
     cache_node_remove(sched->cache, name);
@@ -151,12 +174,14 @@ int sched_device_changed(struct sched *sched, struct str node, const struct inve
         log_warning("Device object refused, the one before stays", LOG_STR("node", node),
                     LOG_TEXT("err", err.text));
     }
+    report_doubled(sched);
     return rc;
 }
 
 void sched_device_gone(struct sched *sched, struct str node)
 {
     cache_devices_remove(sched->cache, node);
+    report_doubled(sched);
 }
 
 int sched_namespace_changed(struct sched *sched, struct str name, const struct policy_words *labels)
@@ -192,5 +217,6 @@ void sched_list_end(struct sched *sched, enum cache_listed kind, uint32_t mark)
 {
     static const char *const names[] = {"nodes", "devices", "pods", "namespaces"};
     uint32_t removed = cache_list_end(sched->cache, kind, mark);
+    report_doubled(sched);
     log_info(2, "List complete", LOG_TEXT("objects", names[kind]), LOG_INT("removed", removed));
 }

@@ -33,6 +33,7 @@ struct cache *cache_new(enum unknown_pods unknown_pods)
     pack_sample_init(&cache->packing.sample);
     TAILQ_INIT(&cache->in_flight);
     TAILQ_INIT(&cache->tentative);
+    TAILQ_INIT(&cache->untold);
     pthread_mutex_init(&cache->mutex, NULL);
     init_condition(&cache->arrived);
     init_condition(&cache->turned);
@@ -311,6 +312,7 @@ static void replace_rows(struct cache *cache, struct node *node, struct card_ran
     cache_pack_stale_locked(cache, (uint32_t)(node - cache->nodes));
     for (struct pod_record *pod = node->pods; pod != NULL; pod = pod->next)
         cache_charge_locked(cache, pod);
+    cache_find_doubled_locked(cache, node);
 }
 
 int cache_rows_set_locked(struct cache *cache, struct node *node, const struct inventory *inventory,
@@ -536,7 +538,7 @@ void cache_charge_locked(struct cache *cache, struct pod_record *pod)
 }
 
 void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t slot,
-                        const struct holding *holding)
+                        const struct holding *holding, enum booking_state state)
 {
     uint32_t room = holding->count + holding->named_count;
     assert(pod->node == NODE_NONE && room <= CARDS_PER_POD_MAX);
@@ -559,6 +561,11 @@ void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t sl
     host_add(&node->used, &pod->host, 1);
     cache_charge_locked(cache, pod);
     cache_pack_stale_locked(cache, slot);
+    cache_set_state_locked(cache, pod, state);
+    if (state == BOOKING_BOUND)
+        cache_unpass_locked(cache, pod);
+    if (cache_holds_doubled_locked(cache, pod))
+        cache_find_doubled_locked(cache, node);
 }
 
 void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
@@ -567,6 +574,7 @@ void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
         return;
     uint32_t slot = pod->node;
     cache_set_allocating_locked(cache, pod, false);
+    cache_undouble_locked(cache, pod);
     cache_uncharge_locked(cache, pod);
     host_add(&cache->nodes[slot].used, &pod->host, -1);
     cache_pack_stale_locked(cache, slot);

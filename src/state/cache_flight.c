@@ -63,9 +63,8 @@ static bool hold_locked(struct cache *cache, struct pod_record *pod, uint32_t sl
     struct holding holding;
     if (cache_plan_holding(&plan, &holding) < 0)
         return false;
-    cache_place_locked(cache, pod, slot, &holding);
     pod->held_until_ns = until_ns;
-    cache_set_state_locked(cache, pod, step.next);
+    cache_place_locked(cache, pod, slot, &holding, step.next);
     return true;
 }
 

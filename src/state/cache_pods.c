@@ -179,7 +179,7 @@ static int place_as_seen(struct cache *cache, struct pod_record *record, const s
         slot = cache_node_ensure_locked(cache, pod->node_name);
         assert(slot != NODE_NONE);
     }
-    cache_place_locked(cache, record, slot, &holding);
+    cache_place_locked(cache, record, slot, &holding, BOOKING_BOUND);
     return 0;
 }
 
@@ -188,35 +188,18 @@ static int apply_step(struct cache *cache, struct pod_record *record, const stru
 {
     switch (step.action) {
     case BOOKING_CHARGE:
-    case BOOKING_MOVE: {
-        int rc = place_as_seen(cache, record, pod);
-        if (rc < 0)
-            return rc;
-        break;
-    }
+    case BOOKING_MOVE:
+        return place_as_seen(cache, record, pod);
     case BOOKING_RELEASE:
-        cache_unplace_locked(cache, record);
+        release(cache, record);
         break;
     case BOOKING_KEEP:
         break;
     case BOOKING_REFUSE:
         assert(!"a watch event is never refused");
     }
-    cache_set_state_locked(cache, record, step.next);
-    if (step.next == BOOKING_BOUND)
-        cache_unpass_locked(cache, record);
+    assert(record->state == step.next);
     return 0;
-}
-
-static bool is_doubled(const struct cache *cache, const struct pod_record *record)
-{
-    struct cards cards = cache_cards_locked(cache, &cache->nodes[record->node]);
-    for (uint32_t i = 0; i < record->share_count; i++) {
-        uint32_t row = cards_find(&cards, record->charges[i].kind, record->charges[i].minor);
-        if (row != UINT32_MAX && cards_given_twice(cards.at, row))
-            return true;
-    }
-    return false;
 }
 
 static int pod_seen(struct cache *cache, struct pod_record *record, const struct pod *pod,
@@ -238,7 +221,6 @@ static int pod_seen(struct cache *cache, struct pod_record *record, const struct
         .state = record->state,
         .trust = record->trust,
         .taken = taken,
-        .doubled = taken && is_doubled(cache, record),
         .odd = step.odd,
         .moved = moved,
         .drifted = drifted && !record->drifted,
@@ -556,8 +538,7 @@ static enum book_result book_locked(struct cache *cache, struct str uid, struct 
     if (cache_plan_holding(&plan, &holding) < 0)
         return BOOK_NO_MEMORY;
     fill_placement(cache, &cache->nodes[slot], record->request.detail, &plan, ret_placement);
-    cache_place_locked(cache, record, slot, &holding);
-    cache_set_state_locked(cache, record, BOOKING_BOOKED);
+    cache_place_locked(cache, record, slot, &holding, BOOKING_BOOKED);
     ret_placement->hami = takes_turn;
     cache_set_allocating_locked(cache, record, takes_turn);
     if (held == slot)

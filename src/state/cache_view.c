@@ -329,7 +329,7 @@ static int check_node(const struct cache *cache, const struct node *node, struct
 static int check_lists(const struct cache *cache, struct error *err)
 {
     const struct pod_record *pod;
-    uint32_t in_flight = 0, tentative = 0;
+    uint32_t in_flight = 0, tentative = 0, untold = 0;
     int64_t ends_ns = INT64_MIN;
     TAILQ_FOREACH(pod, &cache->in_flight, waiting)
     {
@@ -346,9 +346,18 @@ static int check_lists(const struct cache *cache, struct error *err)
                              STR_ARG(pod->uid));
         ends_ns = pod->held_until_ns;
     }
-    for (uint32_t i = 0; i < cache->pod_slots; i++)
+    TAILQ_FOREACH(pod, &cache->untold, waiting)
+    {
+        untold++;
+        if (!pod->untold || !pod->doubled || pod->state != BOOKING_BOUND)
+            return error_set(err, -EFAULT, "pod %.*s: wrong among the holders of cards given twice",
+                             STR_ARG(pod->uid));
+    }
+    for (uint32_t i = 0; i < cache->pod_slots; i++) {
         in_flight -= cache->pods[i] != NULL && cache->pods[i]->in_flight;
-    if (in_flight != 0 || tentative != cache->counts.view.tentative)
+        untold -= cache->pods[i] != NULL && cache->pods[i]->untold;
+    }
+    if (in_flight != 0 || untold != 0 || tentative != cache->counts.view.tentative)
         return error_set(err, -EFAULT, "the lists of waiting pods are not those of the pods");
     return 0;
 }

@@ -212,7 +212,7 @@ def test_asleep_between_fence_and_send(cluster, sleeper):
     assert other.bind(rival, "n1") == ""
     leader.resume()
     cluster.wait_bound("first")
-    wait_until(lambda: other.series(doubled) == 1, "it is counted")
+    wait_until(lambda: other.series(doubled) == 2, "both are counted")
     third = cluster.create_pod("third", percent(10))
     assert "Insufficient" in other.bind(third, "n1")
     for replica in (leader, other):

@@ -38,6 +38,8 @@ struct model_pod {
     int64_t unknown_since;
     bool only_read; /* bound by a read that is younger than the watch */
     bool drifted;
+    bool doubled; /* found on a card given twice */
+    bool untold;  /* and cache_next_doubled() has not named it yet */
     bool rejected;
     int64_t woken;
     bool in_flight;

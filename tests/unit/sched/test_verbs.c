@@ -555,27 +555,36 @@ static void test_drift_is_told_apart(void **state)
     assert_int_equal(metrics_get(METRIC_DRIFT, DRIFT_INCOMPLETE), 1);
 }
 
-/* Two writers gave one card away: it is counted once, with the pod that came second, and the card
- * gives nothing of what it has given too much of. */
-static void test_a_card_given_twice_is_found_and_closed(void **state)
+/* A pod that has 75 % of the first card of a node is seen there. */
+static void see_holder(const char *node, const char *name)
 {
-    (void)state;
     struct container asks = container(RESOURCE_GPU_CORE, 60);
     asks.requests.amount[RESOURCE_GPU_MEMORY_RATIO] = 75;
     struct share share = {DEVICE_GPU, 0, {60, 75, 12 * GI}, 0};
-    struct pod pod = {.id = {STR("ns"), STR("first"), STR("first")},
-                      .node_name = STR("small"),
+    struct pod pod = {.id = {STR("ns"), str_from(name), str_from(name)},
+                      .node_name = str_from(node),
                       .containers = &asks,
                       .container_count = 1,
                       .annotation = ANNOTATION_READ,
                       .shares = &share,
                       .share_count = 1};
     assert_int_equal(sched_pod_changed(&sched, &pod), 0);
-    assert_int_equal(metrics_get(METRIC_DRIFT, DRIFT_DOUBLED), 0);
-    pod.id = (struct pod_id){STR("ns"), STR("late"), STR("late")};
-    assert_int_equal(sched_pod_changed(&sched, &pod), 0);
-    assert_int_equal(sched_pod_changed(&sched, &pod), 0);
-    assert_int_equal(metrics_get(METRIC_DRIFT, DRIFT_DOUBLED), 1);
+}
+
+static uint64_t doubled(void)
+{
+    return metrics_get(METRIC_DRIFT, DRIFT_DOUBLED);
+}
+
+/* Two writers gave one card away: both pods are counted, each once, and the card gives nothing more. */
+static void test_a_card_given_twice_is_found_and_closed(void **state)
+{
+    (void)state;
+    see_holder("small", "first");
+    assert_int_equal(doubled(), 0);
+    see_holder("small", "late");
+    see_holder("small", "late");
+    assert_int_equal(doubled(), 2);
 
     struct container memory = container(RESOURCE_GPU_MEMORY_RATIO, 25);
     struct candidates_call call = call_for(&memory);
@@ -586,6 +595,41 @@ static void test_a_card_given_twice_is_found_and_closed(void **state)
     sched_pod_gone(&sched, STR("first"));
     assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
     assert_int_equal(answer.reasons[0], REASON_FITS);
+}
+
+/* Nobody knows how much a card has while its Device was not seen. */
+static void test_a_card_given_twice_is_found_by_its_device(void **state)
+{
+    (void)state;
+    see_holder("bare", "first");
+    see_holder("bare", "late");
+    assert_int_equal(doubled(), 0);
+    add_devices("bare", 1, 16 * GI);
+    add_devices("bare", 2, 16 * GI);
+    assert_int_equal(doubled(), 2);
+    see_holder("bare", "third");
+    assert_int_equal(doubled(), 3);
+    sched_device_gone(&sched, STR("bare"));
+    add_devices("bare", 1, 16 * GI);
+    assert_int_equal(doubled(), 3);
+}
+
+/* Its holders are named later, not forgotten. */
+static void test_memory_ends_in_naming_a_holder(void **state)
+{
+    (void)state;
+    see_holder("bare", "first");
+    see_holder("bare", "late");
+    struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR(""), STR(""), 0};
+    struct inventory inventory = {&device, 1};
+    struct error err;
+    assert_int_equal(cache_devices_set(cache, STR("bare"), &inventory, &err), 0);
+    mem_fail_at(1);
+    sched_device_gone(&sched, STR("nowhere"));
+    mem_fail_at(0);
+    assert_int_equal(doubled(), 0);
+    sched_device_gone(&sched, STR("nowhere"));
+    assert_int_equal(doubled(), 2);
 }
 
 static void test_not_synced(void **state)
@@ -656,6 +700,8 @@ int main(void)
         CASE(test_preempt_keeps_what_helps),
         CASE(test_drift_is_told_apart),
         CASE(test_a_card_given_twice_is_found_and_closed),
+        CASE(test_a_card_given_twice_is_found_by_its_device),
+        CASE(test_memory_ends_in_naming_a_holder),
         CASE(test_not_synced),
         CASE(test_memory_ends_in_filter),
     };
