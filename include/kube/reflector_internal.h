@@ -30,6 +30,7 @@ enum step_kind { STEP_LIST, STEP_WATCH };
 struct step {
     enum step_kind kind;
     int64_t pause_ms;
+    bool told; /* by the server (Retry-After): nobody shortens the pause */
 };
 
 struct reflector {

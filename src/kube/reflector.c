@@ -131,17 +131,25 @@ static void report(struct reflector *reflector, enum step_kind kind,
         report_refusal(reflector, verb, exchange);
 }
 
+static struct backoff *backoff_of(struct reflector *reflector, const struct exchange *exchange)
+{
+    return exchange->stale ? &reflector->relist : &reflector->backoff;
+}
+
+static int64_t told_pause(struct reflector *reflector, const struct exchange *exchange)
+{
+    int64_t least = exchange->response.retry_after_ms;
+    if (least > RETRY_AFTER_MS_MAX)
+        least = RETRY_AFTER_MS_MAX;
+    return backoff_between(backoff_of(reflector, exchange), least, least + least / 4);
+}
+
 static int64_t choose_pause(struct reflector *reflector, const struct exchange *exchange)
 {
-    struct backoff *backoff = exchange->stale ? &reflector->relist : &reflector->backoff;
+    struct backoff *backoff = backoff_of(reflector, exchange);
     const struct kube_response *response = &exchange->response;
     if (exchange->rc < 0)
         return backoff_next_ms(backoff);
-    if (response->retry_after_ms > 0) {
-        int64_t least = response->retry_after_ms < RETRY_AFTER_MS_MAX ? response->retry_after_ms
-                                                                      : RETRY_AFTER_MS_MAX;
-        return backoff_between(backoff, least, least + least / 4);
-    }
     if (response->status == 404 && reflector->listed->installed_later)
         return INSTALL_PAUSE_MS < backoff->max_ms ? INSTALL_PAUSE_MS : backoff->max_ms;
     if (response->status == 401 || response->status == 403) /* somebody must do something */
@@ -153,11 +161,16 @@ struct step reflector_failed(struct reflector *reflector, enum step_kind kind,
                              struct exchange *exchange)
 {
     if (exchange->rc == -ECANCELED) /* a list is wanted, or the end */
-        return (struct step){STEP_LIST, 0};
+        return (struct step){.kind = STEP_LIST};
     report(reflector, kind, exchange);
     if (exchange->rc == 0)
         exchange->stale = exchange->response.status == 410 || exchange->response.status == 404;
-    return (struct step){exchange->stale ? STEP_LIST : kind, choose_pause(reflector, exchange)};
+    bool told = exchange->rc == 0 && exchange->response.retry_after_ms > 0;
+    return (struct step){
+        .kind = exchange->stale ? STEP_LIST : kind,
+        .pause_ms = told ? told_pause(reflector, exchange) : choose_pause(reflector, exchange),
+        .told = told,
+    };
 }
 
 /* ---- the thread ---- */
@@ -175,15 +188,15 @@ static struct timespec deadline_in(int64_t ms)
     return at;
 }
 
-/* Wait until it is time for the step, or somebody wants a list now, which then is the step. False
- * at the end. */
+/* Wait until it is time for the step. If somebody wants a list, that is the step, and time for it is
+ * at once, or when the server said. False at the end. */
 static bool wait_for(struct reflector *reflector, struct step *step)
 {
     struct reflectors *all = reflector->all;
     struct timespec deadline = deadline_in(step->pause_ms);
     bool over = step->pause_ms <= 0;
     pthread_mutex_lock(&all->mutex);
-    while (!all->stopping && !reflector->hurry && !over)
+    while (!all->stopping && (step->told || !reflector->hurry) && !over)
         over = pthread_cond_timedwait(&reflector->wake, &all->mutex, &deadline) == ETIMEDOUT;
     bool going_on = !all->stopping;
     if (reflector->hurry)
@@ -198,7 +211,7 @@ static bool wait_for(struct reflector *reflector, struct step *step)
 static void *reflect(void *self)
 {
     struct reflector *reflector = self;
-    struct step step = {STEP_LIST, 0};
+    struct step step = {.kind = STEP_LIST};
     while (wait_for(reflector, &step))
         step = step.kind == STEP_LIST ? reflector_list(reflector) : reflector_watch(reflector);
     return NULL;

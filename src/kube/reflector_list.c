@@ -134,7 +134,7 @@ struct step reflector_list(struct reflector *reflector)
     struct exchange exchange = {.response = {.retry_after_ms = -1}};
     uint64_t ticket = draw_ticket(reflector);
     uint32_t mark = sched_list_begin(sched, reflector->listed->kind);
-    struct step step = {STEP_WATCH, 0};
+    struct step step = {.kind = STEP_WATCH};
     if (list_pages(reflector, &exchange)) {
         sched_list_end(sched, reflector->listed->kind, mark);
         list_done(reflector, ticket);

@@ -142,11 +142,11 @@ static struct step ended(const struct watch *watch, int64_t lived_ms)
     struct reflector *reflector = watch->reflector;
     if (watch->events > 0 || lived_ms >= SHORT_MS) {
         went_well(reflector);
-        return (struct step){STEP_WATCH, 0};
+        return (struct step){.kind = STEP_WATCH};
     }
     reflector_trouble(reflector, "cannot watch %s: the server ends each watch at once",
                       reflector->listed->resource);
-    return (struct step){STEP_WATCH, backoff_next_ms(&reflector->backoff)};
+    return (struct step){.kind = STEP_WATCH, .pause_ms = backoff_next_ms(&reflector->backoff)};
 }
 
 static struct step judge(const struct watch *watch, struct exchange *exchange, int64_t lived_ms)

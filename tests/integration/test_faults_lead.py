@@ -89,6 +89,21 @@ def test_who_follows_a_killed_process_waits(api, follow):
     assert len(allocations(api)) == 2
 
 
+def test_the_list_before_the_first_bind_begins_no_sooner_than_told(api, follow):
+    """It is wanted T + D after the term began, and the API server has asked for more patience."""
+    api.put(*gpu_node("n1"), pod("p", percent(50)))
+    told = 5
+    assert told > BIND_SECONDS + DELIVERY_SECONDS + 2
+    api.fault("GET", r"^/api/v1/pods\?limit", Fault(
+        status=429, reason="TooManyRequests", headers={"Retry-After": str(told)}))
+    daemon = follow().wait_open()
+    first, second = api.seen("GET", r"^/api/v1/pods\?limit")[:2]
+    assert second.time - first.time >= told
+    assert bind_after(daemon)[0] >= 1000 * (BIND_SECONDS + DELIVERY_SECONDS)
+    assert daemon.schedule("p", ["n1"]) == "n1"
+    check(api, daemon)
+
+
 def test_a_stop_with_an_unknown_binding_is_not_clean(api, follow):
     api.put(*gpu_node("n1", 1), pod("p", percent(100)))
     daemon = follow().wait_open()

@@ -774,6 +774,22 @@ static void a_consistent_list_waits_for_one_that_is_complete(void **state)
     assert_int_equal(reflectors_consistent_pods(reflectors, WAIT_MS, &err), 0);
 }
 
+/* However much it is wanted. */
+static void a_consistent_list_begins_no_sooner_than_told(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    list_status(FAKE_PODS, 429, "Retry-After: 1\r\n",
+                STATUS("429", "TooManyRequests", "slow down"));
+    start();
+    WAIT_FOR(fake_api_wait(FAKE_PODS, FAKE_LIST, 1));
+    int64_t begun = now_ms();
+    assert_int_equal(reflectors_consistent_pods(reflectors, 50, &err), -ETIMEDOUT);
+    assert_int_equal(reflectors_consistent_pods(reflectors, WAIT_MS, &err), 0);
+    assert_true(now_ms() - begun >= 950);
+    assert_int_equal(fake_api_requests(FAKE_PODS, FAKE_LIST), 2);
+}
+
 static void stopping_ends_a_wait(void **state)
 {
     (void)state;
@@ -879,6 +895,7 @@ int main(void)
         TEST(an_event_that_memory_was_short_for_is_asked_for_again),
         TEST(a_consistent_list_begins_after_the_question),
         TEST(a_consistent_list_waits_for_one_that_is_complete),
+        TEST(a_consistent_list_begins_no_sooner_than_told),
         TEST(a_wait_can_be_cancelled),
         TEST(stopping_ends_a_wait),
         TEST(stopping_takes_no_time),
