@@ -28,6 +28,21 @@ void strbuf_done(struct strbuf *buf);
 /* Make room for `more` bytes beyond len; false (and failed set) when memory ends. */
 bool strbuf_reserve(struct strbuf *buf, size_t more);
 
+/* Where at most `most` bytes may be written next, or NULL when memory ends; strbuf_written() must follow. For
+ * loops that write many small pieces. */
+static inline char *strbuf_room(struct strbuf *buf, size_t most)
+{
+    bool enough = !buf->failed && buf->capacity > buf->len && buf->capacity - buf->len > most;
+    return enough || strbuf_reserve(buf, most) ? buf->data + buf->len : NULL;
+}
+
+/* Those bytes were written, up to `end`. */
+static inline void strbuf_written(struct strbuf *buf, char *end)
+{
+    *end = '\0';
+    buf->len = (size_t)(end - buf->data);
+}
+
 /* Append `len` bytes. */
 void strbuf_add(struct strbuf *buf, const void *data, size_t len);
 

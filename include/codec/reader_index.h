@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/str.h"
 
 /*
@@ -17,8 +18,22 @@
  */
 #define READER_INDEX_MAX 512u
 
+/* The strings of an array that have no escapes and no bytes but plain ASCII, as nearly every name:
+ * they are found while they are checked, and need not be looked for again. */
+struct reader_texts {
+    struct arena *mem; /* where they are noted */
+    uint32_t most;     /* a longer array is not noted */
+    const char *array; /* whose strings these are, all of them; NULL: none is noted */
+    struct str *of;    /* slices of the text */
+    uint32_t count, room;
+    size_t longest; /* bytes */
+    bool no_memory; /* for one of those arrays, which was not noted then */
+};
+
 struct reader_index {
-    const char *text; /* NULL: nothing is noted yet */
+    struct reader_texts *texts; /* of the last array that is a member of the text's own object; NULL:
+                                   they are not wanted */
+    const char *text;           /* NULL: nothing is noted yet */
     size_t length;
     uint32_t nesting; /* that was allowed */
     uint32_t count;
@@ -27,8 +42,9 @@ struct reader_index {
     } of[READER_INDEX_MAX]; /* by start, ascending */
 };
 
-/* Begin to note; inside another one this does nothing, since that goes on. */
-void reader_index_begin(struct reader_index *index);
+/* Begin to note, also `texts` (with mem and most set; NULL: no texts); inside another one this does
+ * nothing, since that goes on. */
+void reader_index_begin(struct reader_index *index, struct reader_texts *texts);
 
 /* Forget it. */
 void reader_index_end(struct reader_index *index);
@@ -57,6 +73,29 @@ static inline void reader_index_close(struct reader_index *index, uint32_t numbe
     index->of[number].end = (uint32_t)end;
     if (number + 1 == index->count && end - index->of[number].start < 64)
         index->count--;
+}
+
+/* For reader_check(): an array begins; nothing is noted of the one before. */
+static inline void reader_index_texts_begin(struct reader_texts *texts)
+{
+    texts->array = NULL;
+    texts->count = 0;
+    texts->longest = 0;
+}
+
+/* Make room for more of them, of which the next is `text` and `left` bytes of text are there; false when
+ * there are too many, or memory ends. */
+bool reader_index_more_texts(struct reader_texts *texts, struct str text, size_t left);
+
+/* For reader_check(): one more string of the array, with `left` bytes of text from there on. False: there
+ * is no room, and the array cannot be noted. */
+static inline bool reader_index_text(struct reader_texts *texts, struct str text, size_t left)
+{
+    if (texts->count == texts->room && !reader_index_more_texts(texts, text, left))
+        return false;
+    texts->of[texts->count++] = text;
+    texts->longest = text.len > texts->longest ? text.len : texts->longest;
+    return true;
 }
 
 /* For reader_check(): the text was accepted, and what was noted holds; or data NULL, and it does not. */

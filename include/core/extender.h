@@ -19,6 +19,8 @@ struct candidates_call {
     struct pod pod;
     const struct str *nodes; /* names, in the order of the call */
     uint32_t node_count;
+    bool quoted; /* each name stands between quotes, and they need no escapes there: the JSON text of name
+                    and quotes, and of names with a comma between, can be copied */
     bool full_nodes;            /* asked with Nodes: answered in Nodes */
     const struct str *node_json; /* with full_nodes: each item as received, as JSON text */
 };

@@ -71,8 +71,8 @@ static int check_node_count(const struct reader_field *field, uint32_t count,
 
 /* ---- filter and prioritize ---- */
 
-static int decode_node_names(const struct reader_field *field, const struct codec_limits *limits,
-                             struct arena *mem, struct candidates_call *call, struct error *err)
+static int walk_node_names(const struct reader_field *field, const struct codec_limits *limits,
+                           struct arena *mem, struct candidates_call *call, struct error *err)
 {
     uint32_t room = 0, count = 0;
     int rc = reader_field_room(field, &room, err);
@@ -103,6 +103,21 @@ static int decode_node_names(const struct reader_field *field, const struct code
     }
     call->nodes = names;
     call->node_count = count;
+    return 0;
+}
+
+/* Nearly always the names were found while the body was checked. */
+static int decode_node_names(const struct reader_field *field, const struct codec_limits *limits,
+                             const struct reader_texts *texts, struct arena *mem,
+                             struct candidates_call *call, struct error *err)
+{
+    if (texts->no_memory)
+        return reader_no_memory(err);
+    if (texts->array != field->value.data || texts->longest > limits->name_bytes)
+        return walk_node_names(field, limits, mem, call, err);
+    call->nodes = texts->of;
+    call->node_count = texts->count;
+    call->quoted = true;
     return 0;
 }
 
@@ -182,8 +197,9 @@ int extender_decode_candidates(struct str body, const struct codec_limits *limit
     if (err == NULL)
         err = &unwanted;
 
+    struct reader_texts texts = {.mem = mem, .most = limits->nodes};
     AUTO_INDEX index;
-    reader_index_begin(&index);
+    reader_index_begin(&index, &texts);
     struct candidates_call call = {0};
     int rc = open_body(body, limits, READER_FIELDS(fields), err);
     if (rc == 0)
@@ -192,7 +208,7 @@ int extender_decode_candidates(struct str body, const struct codec_limits *limit
         return rc;
 
     if (fields[NODE_NAMES].value.data != NULL)
-        rc = decode_node_names(&fields[NODE_NAMES], limits, mem, &call, err);
+        rc = decode_node_names(&fields[NODE_NAMES], limits, &texts, mem, &call, err);
     else if (fields[NODES].value.data != NULL)
         rc = decode_node_list(&fields[NODES], limits, mem, &call, err);
     else
@@ -371,7 +387,7 @@ int extender_decode_preempt(struct str body, const struct codec_limits *limits, 
         err = &unwanted;
 
     AUTO_INDEX index;
-    reader_index_begin(&index);
+    reader_index_begin(&index, NULL);
     struct preempt_call call = {0};
     int rc = open_body(body, limits, READER_FIELDS(fields), err);
     if (rc == 0)

@@ -156,7 +156,7 @@ int object_decode_pod(struct str json, struct arena *mem, struct pod *ret, struc
         err = &unwanted;
     AUTO_INDEX index;
     struct str value;
-    reader_index_begin(&index);
+    reader_index_begin(&index, NULL);
     int rc = open_object(json, &value, err);
     return rc < 0 ? rc : pod_decode(value, mem, ret, err);
 }
@@ -168,7 +168,7 @@ int object_decode_pod_place(struct str json, struct arena *mem, struct pod *ret,
         err = &unwanted;
     AUTO_INDEX index;
     struct str value;
-    reader_index_begin(&index);
+    reader_index_begin(&index, NULL);
     int rc = open_object(json, &value, err);
     return rc < 0 ? rc : pod_decode_place(value, mem, ret, err);
 }
@@ -276,7 +276,7 @@ int object_decode_node(struct str json, struct arena *mem, struct node_facts *re
         err = &unwanted;
 
     AUTO_INDEX index;
-    reader_index_begin(&index);
+    reader_index_begin(&index, NULL);
     struct node_facts facts = {0};
     int rc = open_fields(json, READER_FIELDS(fields), err);
     if (rc == 0)
@@ -479,7 +479,7 @@ int object_decode_device(struct str json, struct arena *mem, struct str *ret_nod
         err = &unwanted;
 
     AUTO_INDEX index;
-    reader_index_begin(&index);
+    reader_index_begin(&index, NULL);
     struct str node = {0};
     struct inventory inventory = {0};
     uint32_t skipped = 0;

@@ -12,6 +12,8 @@ struct checker {
     const char *start, *end;
     uint32_t depth_left;
     struct reader_index *index; /* notes the ends of arrays and objects, or NULL */
+    struct reader_texts *texts; /* notes the strings of arrays at texts_depth, or NULL */
+    uint32_t texts_depth;       /* as depth_left inside them */
     const char *problem;        /* what is wrong, and where, once something is */
     const char *problem_at;
     bool too_deep;
@@ -91,6 +93,11 @@ static const char *check_escape(struct checker *c, const char *at)
             return fail(c, at, "bad escape");
     }
     return at;
+}
+
+static bool is_plain(char c)
+{
+    return (unsigned char)c >= 0x20 && (unsigned char)c < 0x80 && c != '"' && c != '\\';
 }
 
 /* Over bytes of a string that mean themselves, nearly all of a body: to the first that does not, or
@@ -174,12 +181,9 @@ static const char *check_member(struct checker *c, const char *at)
     return is_at(c, at, ':') ? check_value(c, at + 1) : fail_here(c, at);
 }
 
-/* The parts of an array or object and its closing bracket. */
-static const char *check_parts(struct checker *c, const char *at, char close)
+/* From the start of a part of an array or object to behind its closing bracket. */
+static const char *check_parts_from(struct checker *c, const char *at, char close)
 {
-    at = skip_blanks(c, at);
-    if (is_at(c, at, close))
-        return at + 1;
     for (;;) {
         at = close == '}' ? check_member(c, at) : check_value(c, at);
         if (at == NULL)
@@ -189,6 +193,50 @@ static const char *check_parts(struct checker *c, const char *at, char close)
             return is_at(c, at, close) ? at + 1 : fail_here(c, at);
         at = skip_blanks(c, at + 1);
     }
+}
+
+/* The parts of an array or object and its closing bracket. */
+static const char *check_parts(struct checker *c, const char *at, char close)
+{
+    at = skip_blanks(c, at);
+    return is_at(c, at, close) ? at + 1 : check_parts_from(c, at, close);
+}
+
+/* Behind the plain string that starts at `at`, with its text; NULL if it is something else. */
+static inline const char *plain_string(const struct checker *c, const char *at, struct str *ret_text)
+{
+    if (!is_at(c, at, '"'))
+        return NULL;
+    const char *start = at + 1, *stop = skip_plain(start, c->end);
+    while (stop < c->end && is_plain(*stop))
+        stop++;
+    *ret_text = (struct str){start, (size_t)(stop - start)};
+    return is_at(c, stop, '"') ? stop + 1 : NULL;
+}
+
+/* check_parts() of an array whose strings are wanted. The first part that is none, or finds no room,
+ * ends that. */
+static const char *check_texts(struct checker *c, const char *at)
+{
+    struct reader_texts *texts = c->texts;
+    const char *array = at - 1;
+    reader_index_texts_begin(texts);
+    at = skip_blanks(c, at);
+    bool more = !is_at(c, at, ']');
+    while (more) {
+        struct str text;
+        const char *behind = plain_string(c, at, &text);
+        if (behind == NULL || !reader_index_text(texts, text, (size_t)(c->end - at)))
+            return check_parts_from(c, at, ']');
+        at = skip_blanks(c, behind);
+        more = is_at(c, at, ',');
+        if (more)
+            at = skip_blanks(c, at + 1);
+    }
+    if (!is_at(c, at, ']'))
+        return fail_here(c, at);
+    texts->array = array;
+    return at + 1;
 }
 
 static const char *check_container(struct checker *c, const char *at, char close)
@@ -201,7 +249,8 @@ static const char *check_container(struct checker *c, const char *at, char close
     uint32_t number = 0;
     if (c->index != NULL)
         number = reader_index_open(c->index, (size_t)(at - c->start));
-    at = check_parts(c, at + 1, close);
+    bool texts = c->texts != NULL && close == ']' && c->depth_left == c->texts_depth;
+    at = texts ? check_texts(c, at + 1) : check_parts(c, at + 1, close);
     if (at != NULL && c->index != NULL)
         reader_index_close(c->index, number, (size_t)(at - c->start));
     c->depth_left++;
@@ -261,6 +310,10 @@ int reader_check(struct str text, uint32_t nesting, struct str *ret_value, struc
                         .end = start + text.len,
                         .depth_left = nesting,
                         .index = reader_index_wanted(text)};
+    if (c.index != NULL && c.index->texts != NULL && nesting >= 2) {
+        c.texts = c.index->texts;
+        c.texts_depth = nesting - 2;
+    }
     int rc = check_text(&c, nesting, ret_value, err);
     if (c.index != NULL)
         reader_index_keep(c.index, rc == 0 ? text : (struct str){NULL, 0}, nesting);

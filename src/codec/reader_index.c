@@ -3,8 +3,9 @@
 
 static _Thread_local struct reader_index *current;
 
-void reader_index_begin(struct reader_index *index)
+void reader_index_begin(struct reader_index *index, struct reader_texts *texts)
 {
+    index->texts = texts;
     index->text = NULL;
     index->count = 0;
     if (current == NULL)
@@ -21,6 +22,26 @@ struct reader_index *reader_index_wanted(struct str text)
 {
     bool wanted = current != NULL && current->text == NULL && text.len <= UINT32_MAX;
     return wanted ? current : NULL;
+}
+
+/* As many as there are if all are as long as this one, or twice those that there were. */
+bool reader_index_more_texts(struct reader_texts *texts, struct str text, size_t left)
+{
+    size_t expected = texts->count + left / (text.len + 3) + 1, twice = (size_t)texts->count * 2;
+    size_t room = expected > twice ? expected : twice;
+    room = room < texts->most ? room : texts->most;
+    if (texts->count >= room)
+        return false;
+    struct str *of = arena_alloc(texts->mem, room, sizeof *of);
+    if (of == NULL) {
+        texts->no_memory = true;
+        return false;
+    }
+    if (texts->count > 0)
+        memcpy(of, texts->of, texts->count * sizeof *of);
+    texts->of = of;
+    texts->room = (uint32_t)room;
+    return true;
 }
 
 void reader_index_keep(struct reader_index *index, struct str text, uint32_t nesting)

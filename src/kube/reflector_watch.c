@@ -73,7 +73,7 @@ static int take_line(void *self, struct str line)
     struct arena mem;
     struct watch_event event;
     AUTO_INDEX index;
-    reader_index_begin(&index);
+    reader_index_begin(&index, NULL);
     arena_init(&mem, 0);
     int rc = watch_decode(line, &mem, &event, &watch->err);
     if (rc == 0)

@@ -28,7 +28,7 @@ static int take_line(void *self, struct str line)
     struct watch_event event;
     struct error err = {0};
     AUTO_INDEX index;
-    reader_index_begin(&index);
+    reader_index_begin(&index, NULL);
     arena_init(&mem, 0);
     must(watch_decode(line, &mem, &event, &err) == 0, err.text);
     const struct listed *listed = &listed_table[CACHE_PODS];

@@ -45,7 +45,30 @@ static void must_be_pod(const struct pod *pod)
     MUST(pod->share_count <= CARDS_PER_POD_MAX);
 }
 
-/* An answer in which every third candidate fits, or none. */
+/* Names that were found while the body was checked are those that a walk finds, and can be copied with
+ * their quotes. */
+static void must_be_quoted(struct str body, const struct candidates_call *call, struct arena *mem)
+{
+    struct reader_field names[] = {{.name = "NodeNames"}};
+    struct strbuf written = {0};
+    struct str value, name;
+    struct error err = {0};
+    MUST(reader_check(body, limits.nesting, &value, &err) == 0);
+    MUST(reader_object(value, READER_FIELDS(names), &err) == 0);
+    struct reader_iter iter = reader_iterate(names[0].value);
+    for (uint32_t i = 0; i < call->node_count; i++) {
+        struct str noted = call->nodes[i];
+        MUST(reader_next_item(&iter, &value) && reader_string(value, mem, &name, &err) == 0);
+        MUST(str_eq(noted, name) && noted.data == value.data + 1);
+        written.len = 0;
+        strbuf_json_string(&written, name);
+        MUST(str_eq((struct str){written.data, written.len}, value));
+    }
+    MUST(!reader_next_item(&iter, &value));
+    strbuf_done(&written);
+}
+
+/* An answer in which two of three candidates fit, or none. */
 static void answer_filter(const struct candidates_call *call, bool none, struct arena *mem,
                           struct strbuf *out)
 {
@@ -53,7 +76,7 @@ static void answer_filter(const struct candidates_call *call, bool none, struct 
     struct filter_answer answer = {.reasons = reasons};
     MUST(reasons != NULL);
     for (uint32_t i = 0; i < call->node_count; i++) {
-        bool fits = !none && i % 3 == 0;
+        bool fits = !none && i % 3 != 1;
         reasons[i] = fits ? REASON_FITS : i % 2 == 0 ? REASON_UNKNOWN_NODE : REASON_NODE_CLOSED;
         answer.fit_count += fits;
     }
@@ -84,6 +107,8 @@ static void candidates(struct str body, uint8_t verb, struct arena *mem, struct 
     MUST(call.node_count <= limits.nodes && call.pod.node_name.len == 0);
     for (uint32_t i = 0; i < call.node_count; i++)
         must_be_text(call.nodes[i]);
+    if (call.quoted)
+        must_be_quoted(body, &call, mem);
     if (verb == 0)
         answer_prioritize(&call, mem, out);
     else

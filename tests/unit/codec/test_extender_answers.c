@@ -145,6 +145,50 @@ static void test_prioritize_is_goldens(void **state)
     assert_answer("[]");
 }
 
+/* Names are copied from the body with what stands between them, or one by one: the answer is the same. */
+static void test_names_are_copied_as_they_stand(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        "[\"a\",\"b\",\"c\",\"d\"]",
+        "[ \"a\" ,\"b\",\"c\", \"d\"]",
+    };
+    enum reason reasons[4];
+    for (unsigned kept = 0; kept < 16; kept++) {
+        struct strbuf wanted = {0}, scored = {0};
+        const char *comma = "";
+        struct filter_answer answer = {.reasons = reasons};
+        strbuf_puts(&wanted, "{\"Nodes\":null,\"NodeNames\":[");
+        strbuf_putc(&scored, '[');
+        for (unsigned i = 0; i < 4; i++) {
+            bool fits = kept >> i & 1;
+            reasons[i] = fits ? REASON_FITS : REASON_LEFT_OUT;
+            answer.fit_count += fits;
+            if (fits)
+                strbuf_printf(&wanted, "%s\"%c\"", comma, 'a' + (int)i);
+            comma = fits ? "," : comma;
+            strbuf_printf(&scored, "%s{\"Host\":\"%c\",\"Score\":%u}", i > 0 ? "," : "",
+                          'a' + (int)i, i * 3 + 1);
+        }
+        strbuf_puts(&wanted, "],\"FailedNodes\":{},\"FailedAndUnresolvableNodes\":{},"
+                             "\"Error\":\"\"}");
+        strbuf_putc(&scored, ']');
+        for (unsigned body = 0; body < 2; body++) {
+            struct str nodes[4];
+            for (unsigned i = 0; i < 4; i++)
+                nodes[i] = (struct str){strchr(bodies[body], 'a' + (int)i), 1};
+            struct candidates_call call = {.nodes = nodes, .node_count = 4, .quoted = true};
+            extender_encode_filter(&call, &answer, &out);
+            assert_answer(wanted.data);
+            struct prioritize_answer scores = {.scores = (const int64_t[]){1, 4, 7, 10}};
+            extender_encode_prioritize(&call, &scores, &out);
+            assert_answer(scored.data);
+        }
+        strbuf_done(&wanted);
+        strbuf_done(&scored);
+    }
+}
+
 static void test_preempt_is_goldens(void **state)
 {
     (void)state;
@@ -329,6 +373,7 @@ int main(void)
         TEST(test_filter_names_each_failure_once),
         TEST(test_filter_answers_nodes_with_nodes),
         TEST(test_prioritize_is_goldens),
+        TEST(test_names_are_copied_as_they_stand),
         TEST(test_preempt_is_goldens),
         TEST(test_bind_is_goldens),
         TEST(test_sentences_leave_as_utf8),

@@ -12,6 +12,7 @@
 #include "rng.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 static void add_random(struct strbuf *text, struct rng *rng, unsigned depth)
 {
@@ -62,7 +63,7 @@ static void test_a_text_is_walked_in_the_same_way_with_an_index(void **state)
         struct str whole = {text.data, text.len};
         {
             AUTO_INDEX index;
-            reader_index_begin(&index);
+            reader_index_begin(&index, NULL);
             assert_int_equal(reader_check(whole, 64, &value, &err), 0);
             walk(value, text.data, &with);
         }
@@ -89,7 +90,7 @@ static void test_what_is_not_noted_is_found_all_the_same(void **state)
     strbuf_puts(&text, "[]]");
     assert_int_equal(reader_check((struct str){text.data, text.len}, 64, &value, &err), 0);
     walk(value, text.data, &without);
-    reader_index_begin(&index);
+    reader_index_begin(&index, NULL);
     assert_int_equal(reader_check((struct str){text.data, text.len}, 64, &value, &err), 0);
     assert_int_equal(index.count, READER_INDEX_MAX);
     walk(value, text.data, &with);
@@ -109,7 +110,7 @@ static void test_a_part_of_a_text_is_not_checked_again(void **state)
     struct error err = {0};
     {
         AUTO_INDEX index;
-        reader_index_begin(&index);
+        reader_index_begin(&index, NULL);
         assert_int_equal(reader_check(whole, 8, &value, &err), 0);
         assert_true(reader_index_accepted(object, 8));
         /* What was checked with more levels may have more. */
@@ -132,7 +133,7 @@ static void test_the_first_text_that_is_accepted_is_noted_and_no_other(void **st
     struct str value;
     struct error err = {0};
     AUTO_INDEX index;
-    reader_index_begin(&index);
+    reader_index_begin(&index, NULL);
     assert_int_equal(reader_check(str_from(bad), 8, &value, &err), -EINVAL);
     assert_null(reader_index_behind(bad + 10));
     assert_int_equal(reader_check(str_from(good), 8, &value, &err), 0);
@@ -143,13 +144,66 @@ static void test_the_first_text_that_is_accepted_is_noted_and_no_other(void **st
     assert_null(reader_index_behind(other));
     {
         AUTO_INDEX inner;
-        reader_index_begin(&inner);
+        reader_index_begin(&inner, NULL);
         assert_int_equal(reader_check(str_from(other), 8, &value, &err), 0);
     }
     assert_null(reader_index_behind(other));
     assert_ptr_equal(reader_index_behind(good), good + sizeof good - 1);
     reader_index_end(&index);
     assert_null(reader_index_behind(good));
+}
+
+/* The strings that were noted while `json` was checked, with commas between; "-": none. */
+static void assert_noted(const char *json, uint32_t most, const char *wanted)
+{
+    char noted[256] = "-";
+    size_t length = 0;
+    struct arena mem;
+    struct str value;
+    struct error err = {0};
+    arena_init(&mem, 0);
+    struct reader_texts texts = {.mem = &mem, .most = most};
+    AUTO_INDEX index;
+    reader_index_begin(&index, &texts);
+    assert_int_equal(reader_check(str_from(json), 8, &value, &err), 0);
+    if (texts.array != NULL) {
+        size_t longest = 0;
+        for (uint32_t i = 0; i < texts.count; i++) {
+            assert_true(texts.of[i].data > texts.array && texts.of[i].data[-1] == '"');
+            longest = texts.of[i].len > longest ? texts.of[i].len : longest;
+            length += (size_t)snprintf(noted + length, sizeof noted - length, "%s%.*s",
+                                       i > 0 ? "," : "", STR_ARG(texts.of[i]));
+        }
+        noted[length] = '\0';
+        assert_int_equal(texts.longest, longest);
+        assert_int_equal(*texts.array, '[');
+    }
+    assert_string_equal(noted, wanted);
+    arena_done(&mem);
+}
+
+static void test_the_plain_strings_of_an_array_are_noted(void **state)
+{
+    (void)state;
+    assert_noted("{\"a\":[\"x\",\"a-name-of-more-than-a-lane\",\"\",\"z\"]}", 9,
+                 "x,a-name-of-more-than-a-lane,,z");
+    assert_noted(" { \"a\" : [ \"x\" , \"y\"\n] } ", 9, "x,y");
+    assert_noted("{\"a\":[]}", 9, "");
+    /* The last one, and members of the outer object only. */
+    assert_noted("{\"a\":[\"x\"],\"b\":[\"y\"],\"c\":{\"d\":[\"z\"]}}", 9, "y");
+    assert_noted("{\"a\":[\"x\"],\"b\":[1]}", 9, "-");
+    assert_noted("{\"a\":[[\"x\"]]}", 9, "-");
+    assert_noted("[\"x\"]", 9, "-");
+    /* All of them are plain strings, or none is noted. */
+    assert_noted("{\"a\":[\"x\",\"a\\u0062\",\"y\"]}", 9, "-");
+    assert_noted("{\"a\":[\"x\",\"\xc3\xa9\",\"y\"]}", 9, "-");
+    assert_noted("{\"a\":[\"x\",null,\"y\"]}", 9, "-");
+    assert_noted("{\"a\":[\"x\",{},[\"y\"]]}", 9, "-");
+    assert_noted("{\"a\":[\"x\",\"y\",\"z\"]}", 3, "x,y,z");
+    assert_noted("{\"a\":[\"x\",\"y\",\"z\"]}", 2, "-");
+    /* One that is longer than the rest was expected to be. */
+    assert_noted("{\"a\":[\"a-long-name-to-begin-with\",\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\"]}", 99,
+                 "a-long-name-to-begin-with,,,,,,,,");
 }
 
 int main(void)
@@ -159,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_noted_is_found_all_the_same),
         cmocka_unit_test(test_a_part_of_a_text_is_not_checked_again),
         cmocka_unit_test(test_the_first_text_that_is_accepted_is_noted_and_no_other),
+        cmocka_unit_test(test_the_plain_strings_of_an_array_are_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
