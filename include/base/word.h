@@ -2,6 +2,7 @@
 #ifndef BASE_WORD_H
 #define BASE_WORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -81,6 +82,12 @@ static inline lane_set lane_not_plain(lane bytes)
     return (lane_set)bytes < (lane_set){0} + 0x20;
 }
 
+/* Are all bytes the same? */
+static inline bool lane_same(lane a, lane b)
+{
+    return (uint32_t)__builtin_ia32_pmovmskb128((lane)(a == b)) == 0xffff;
+}
+
 /* Brackets become braces, and other things other things. */
 static inline lane lane_fold(lane bytes)
 {
@@ -117,6 +124,12 @@ static inline lane_set lane_not_plain(lane bytes)
 }
 
 /* As above. */
+static inline bool lane_same(lane a, lane b)
+{
+    return a == b;
+}
+
+/* As above. */
 static inline lane lane_fold(lane bytes)
 {
     return bytes | WORD_OF(0x20);
@@ -129,6 +142,20 @@ static inline uint32_t lane_bits(lane_set set)
 }
 
 #endif
+
+/* memcmp() == 0 for what is short, like a name. */
+static inline bool word_same_text(const char *a, const char *b, size_t len)
+{
+    if (len < WORD_BYTES)
+        return memcmp(a, b, len) == 0;
+    if (len < LANE_BYTES)
+        return word_load(a) == word_load(b) &&
+               word_load(a + len - WORD_BYTES) == word_load(b + len - WORD_BYTES);
+    for (size_t i = 0; len - i > LANE_BYTES; i += LANE_BYTES)
+        if (!lane_same(lane_load(a + i), lane_load(b + i)))
+            return false;
+    return lane_same(lane_load(a + len - LANE_BYTES), lane_load(b + len - LANE_BYTES));
+}
 
 /* Bytes that do not stand for themselves in a JSON string, or may not: quote, backslash, control
  * characters, and what is more than one byte of UTF-8. */

@@ -12,6 +12,7 @@
 #include "state/cache.h"
 #include "state/card_store.h"
 #include "state/guests.h"
+#include "state/memo.h"
 #include "state/packing.h"
 
 /* What the files of the cache share; nobody else includes this. */
@@ -57,10 +58,18 @@ struct pod_record {
     struct str uid, ns, name; /* behind this struct, in its block */
 };
 
-/* What a scan reads comes first. */
+/* What a scan reads of every node that it is asked about. */
+struct node_key {
+    const char *name; /* that of the node */
+    uint32_t name_len; /* UINT32_MAX in an empty slot, as no name is */
+    uint32_t next;       /* slot of the node that came after this one in a call, a guess */
+    uint32_t scan_epoch; /* last scan that named this node */
+    uint32_t generation; /* another one after every change of what a verdict or a score looks at */
+};
+
+/* What a closer look reads comes first. */
 struct node {
     struct str name; /* owned, data NULL in an empty slot */
-    uint32_t scan_epoch;   /* last scan that named this node */
     uint32_t unknown_pods; /* of its pods, with CHARGE_UNKNOWN */
     bool has_node, has_devices;
     bool device_plugin; /* as its Node says; false without one */
@@ -113,6 +122,9 @@ struct cache {
     bool hami_plugin; /* see cache_set_hami_plugin */
 
     struct node *nodes;
+    struct node_key *keys; /* of the same slots */
+    uint32_t first_node;   /* slot of the node that came first in a call, a guess */
+    struct memos memos;
     uint32_t node_slots, node_capacity;
     struct map node_by_name;
     struct card_store store;
@@ -150,6 +162,13 @@ struct pod_record *cache_pod_lookup_locked(const struct cache *cache, struct str
 
 /* The slot of a node, made when missing; NODE_NONE when memory ends. */
 uint32_t cache_node_ensure_locked(struct cache *cache, struct str name);
+
+/* Something has changed that a verdict on the node, or its score, looks at: what is remembered of it is
+ * old. */
+void cache_node_touched_locked(struct cache *cache, uint32_t slot);
+
+/* Verify what is remembered, for cache_check. */
+int cache_memos_check_locked(struct cache *cache, struct error *err);
 
 /* Remove what an event removes. */
 void cache_node_drop_locked(struct cache *cache, uint32_t slot);

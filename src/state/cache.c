@@ -56,6 +56,8 @@ void cache_free(struct cache *cache)
     mem_free(cache->pods);
     mem_free(cache->free_pods);
     mem_free(cache->nodes);
+    mem_free(cache->keys);
+    memos_done(&cache->memos);
     map_done(&cache->node_by_name);
     map_done(&cache->pod_by_uid);
     card_store_done(&cache->store);
@@ -73,6 +75,7 @@ void cache_set_unknown_pods(struct cache *cache, enum unknown_pods unknown_pods)
     pthread_mutex_lock(&cache->mutex);
     cache->unknown_pods = unknown_pods;
     cache->gains++;
+    memos_forget(&cache->memos);
     pthread_mutex_unlock(&cache->mutex);
 }
 
@@ -81,6 +84,7 @@ void cache_set_device_plugin_nodes(struct cache *cache, enum device_plugin_nodes
     pthread_mutex_lock(&cache->mutex);
     cache->device_plugin_nodes = device_plugin_nodes;
     cache->gains++;
+    memos_forget(&cache->memos);
     pthread_mutex_unlock(&cache->mutex);
 }
 
@@ -89,6 +93,7 @@ void cache_set_hami_plugin(struct cache *cache, bool served)
     pthread_mutex_lock(&cache->mutex);
     cache->hami_plugin = served;
     cache->gains++;
+    memos_forget(&cache->memos);
     pthread_mutex_unlock(&cache->mutex);
 }
 
@@ -97,6 +102,27 @@ void cache_set_hami_plugin(struct cache *cache, bool served)
 uint32_t cache_node_find_locked(const struct cache *cache, struct str name)
 {
     return map_get(&cache->node_by_name, name);
+}
+
+void cache_node_touched_locked(struct cache *cache, uint32_t slot)
+{
+    struct node_key *key = &cache->keys[slot];
+    if (++key->generation == 0) {
+        /* After so many changes an entry could be taken for a new one. */
+        memos_forget(&cache->memos);
+        key->generation = 1;
+    }
+}
+
+/* The slot is that of a node of this name now, or data NULL: empty. */
+static void name_slot(struct cache *cache, uint32_t slot, struct str name)
+{
+    struct node_key *key = &cache->keys[slot];
+    key->name = name.data;
+    key->name_len = name.data != NULL ? (uint32_t)name.len : UINT32_MAX;
+    key->next = slot + 1;
+    key->scan_epoch = 0;
+    cache_node_touched_locked(cache, slot);
 }
 
 static uint32_t empty_slot(struct cache *cache)
@@ -109,6 +135,10 @@ static uint32_t empty_slot(struct cache *cache)
         uint32_t capacity = cache->node_capacity * 2 + 64;
         if (!cache_pack_reserve_locked(cache, capacity))
             return NODE_NONE;
+        struct node_key *keys = mem_realloc(cache->keys, capacity, sizeof *keys);
+        if (keys == NULL)
+            return NODE_NONE;
+        cache->keys = keys;
         struct node *grown = mem_realloc(cache->nodes, capacity, sizeof *grown);
         if (grown == NULL)
             return NODE_NONE;
@@ -121,6 +151,8 @@ static uint32_t empty_slot(struct cache *cache)
         cache->node_capacity = capacity;
     }
     cache->nodes[cache->node_slots] = (struct node){0};
+    cache->keys[cache->node_slots] = (struct node_key){0};
+    name_slot(cache, cache->node_slots, (struct str){NULL, 0});
     cache->counts.node_slots_free++;
     return cache->node_slots++;
 }
@@ -141,6 +173,7 @@ uint32_t cache_node_ensure_locked(struct cache *cache, struct str name)
         return NODE_NONE;
     }
     cache->nodes[slot] = (struct node){.name = key};
+    name_slot(cache, slot, key);
     cache->counts.node_slots_free--;
     return slot;
 }
@@ -155,6 +188,7 @@ void cache_node_tidy_locked(struct cache *cache, uint32_t slot)
     map_remove(&cache->node_by_name, node->name);
     mem_free((char *)(uintptr_t)node->name.data);
     *node = (struct node){0};
+    name_slot(cache, slot, (struct str){NULL, 0});
     cache->counts.node_slots_free++;
 }
 
@@ -168,6 +202,7 @@ static void node_seen(struct cache *cache, uint32_t slot, const struct node_fact
     node->device_plugin = facts->device_plugin;
     node->allocatable = facts->allocatable;
     node->model = packing_model(&cache->packing, facts->gpu_model);
+    cache_node_touched_locked(cache, slot);
     cache_pack_stale_locked(cache, slot);
 }
 
@@ -187,6 +222,7 @@ void cache_node_drop_locked(struct cache *cache, uint32_t slot)
         return;
     cache_registration_drop_locked(cache, slot);
     cache->nodes[slot].has_node = cache->nodes[slot].device_plugin = false;
+    cache_node_touched_locked(cache, slot);
     cache->counts.view.nodes--;
     cache_pack_stale_locked(cache, slot);
     cache_node_tidy_locked(cache, slot);
@@ -252,8 +288,9 @@ int cache_sort_inventory(const struct inventory *inventory, uint16_t order[CARDS
 }
 
 /* After any change of a node's cards. */
-static void add_up(const struct cache *cache, struct node *node)
+static void add_up(struct cache *cache, struct node *node)
 {
+    cache_node_touched_locked(cache, (uint32_t)(node - cache->nodes));
     struct cards cards = cache_cards_locked(cache, node);
     for (enum device_kind kind = 0; kind < DEVICE_KIND_MAX; kind++)
         cards_add_up(&cards, kind, &node->sum[kind]);
@@ -342,6 +379,7 @@ static int devices_set_locked(struct cache *cache, struct str name,
         cache_node_tidy_locked(cache, slot);
         return -ENOMEM;
     }
+    cache_node_touched_locked(cache, slot);
     node->devices_mark = cache->marks[CACHE_DEVICES];
     cache->counts.view.device_nodes += !node_has_inventory(node);
     node->has_devices = true;
@@ -375,6 +413,7 @@ void cache_devices_drop_locked(struct cache *cache, uint32_t slot)
     if (!node->has_devices)
         return;
     node->has_devices = false;
+    cache_node_touched_locked(cache, slot);
     cache->counts.view.device_nodes -= !node_has_inventory(node);
     /* Short of memory the rows are made at the Node's next event. */
     if (node->registered == NULL ||
@@ -461,6 +500,7 @@ static void count_trust(struct cache *cache, const struct pod_record *pod, int s
         cache->counts.view.inconsistent_pods += one;
     if (pod->trust != CHARGE_UNKNOWN)
         return;
+    cache_node_touched_locked(cache, pod->node);
     cache->counts.view.unknown_pods += one;
     if (sign > 0 && node->unknown_pods == 0)
         cache->counts.nodes_with_unknown++;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/word.h"
 #include "core/allocate.h"
 
 /* Questions that a verb asks: each takes the lock once. */
@@ -37,6 +38,13 @@ static enum reason verdict_now(const struct cache *cache, const struct node *nod
 {
     struct cards cards = cache_cards_locked(cache, node);
     return allocate_verdict(&cards, request);
+}
+
+static enum reason verdict_of_cards(const struct cache *cache, const struct node *node,
+                                    const struct pod_request *request)
+{
+    struct cards cards = cache_cards_locked(cache, node);
+    return allocate_check(&cards, request);
 }
 
 static enum reason verdict_without(const struct cache *cache, const struct node *node,
@@ -92,16 +100,32 @@ void cache_question_locked(const struct cache *cache, const struct pod_request *
     allocate_ask(request, &ret->ask);
 }
 
-/* Slot of names[i]: kube-scheduler sends nodes in an order that seldom changes, so the slot after the last
- * one is tried before the map. */
-static uint32_t find_next(const struct cache *cache, struct str name, uint32_t *last)
+/* The nodes of a call, one after the other: kube-scheduler sends them in an order that seldom changes, so
+ * the node that came after the last one in another call is tried before the map. */
+struct walk {
+    struct cache *cache;
+    uint32_t *guess; /* where the next slot is guessed, and learned */
+};
+
+static struct walk walk_begin(struct cache *cache)
 {
-    uint32_t guess = *last + 1 < cache->node_slots ? *last + 1 : 0;
-    if (guess >= cache->node_slots || !str_eq(cache->nodes[guess].name, name))
-        guess = cache_node_find_locked(cache, name);
-    if (guess != MAP_NONE)
-        *last = guess;
-    return guess;
+    return (struct walk){cache, &cache->first_node};
+}
+
+/* Slot of the next name, or MAP_NONE. */
+static inline uint32_t walk_on(struct walk *walk, struct str name)
+{
+    struct cache *cache = walk->cache;
+    uint32_t slot = *walk->guess;
+    if (slot >= cache->node_slots || name.len != cache->keys[slot].name_len ||
+        !word_same_text(name.data, cache->keys[slot].name, name.len)) {
+        slot = cache_node_find_locked(cache, name);
+        if (slot == MAP_NONE)
+            return MAP_NONE;
+        *walk->guess = slot;
+    }
+    walk->guess = &cache->keys[slot].next;
+    return slot;
 }
 
 /* How nodes are scored in one call. */
@@ -120,19 +144,84 @@ static int64_t score_cards(const struct cache *cache, uint32_t slot, const struc
     return scoring->policy->weigh(&site);
 }
 
-/* The score of a node that fits, as if `self` had nothing there. */
-static int64_t score_locked(const struct cache *cache, uint32_t slot, const struct scoring *scoring,
-                            const struct pod_record *self)
+static int64_t score_now(const struct cache *cache, uint32_t slot, const struct scoring *scoring)
 {
-    const struct node *node = &cache->nodes[slot];
-    if (self != NULL && self->node == slot) {
-        struct card_copy copy;
-        cache_copy_locked(cache, node, &copy);
-        give_back(&copy, self);
-        return score_cards(cache, slot, &copy.cards, scoring, self);
-    }
-    struct cards cards = cache_cards_locked(cache, node);
+    struct cards cards = cache_cards_locked(cache, &cache->nodes[slot]);
     return score_cards(cache, slot, &cards, scoring, NULL);
+}
+
+static int64_t score_without(const struct cache *cache, uint32_t slot,
+                             const struct scoring *scoring, const struct pod_record *self)
+{
+    struct card_copy copy;
+    cache_copy_locked(cache, &cache->nodes[slot], &copy);
+    give_back(&copy, self);
+    return score_cards(cache, slot, &copy.cards, scoring, self);
+}
+
+/* What is asked of many nodes. */
+struct scan {
+    struct question question;
+    struct scoring scoring;
+    struct memo_entry *memo; /* what they said before, by slot; NULL: nothing can be remembered */
+    uint32_t own;            /* slot of the pod's own booking, where it is not as for others */
+};
+
+static void scan_begin(struct cache *cache, const struct pod_request *request,
+                       struct pod_record *self, struct scoring scoring, struct scan *ret)
+{
+    cache_question_locked(cache, request, self, &ret->question);
+    ret->scoring = scoring;
+    ret->memo = memos_find(&cache->memos, request, scoring.policy, cache->node_capacity);
+    ret->own = self != NULL ? self->node : NODE_NONE;
+}
+
+/* What is remembered of a node, which may be nothing. */
+static inline struct memo_entry *recall(const struct cache *cache, const struct scan *scan,
+                                        uint32_t slot)
+{
+    struct memo_entry *entry = &scan->memo[slot];
+    uint32_t generation = cache->keys[slot].generation;
+    if (entry->generation != generation)
+        *entry = (struct memo_entry){.generation = generation, .reason = REASON_MAX};
+    return entry;
+}
+
+static inline enum reason judge(const struct cache *cache, const struct scan *scan, uint32_t slot)
+{
+    if (scan->memo == NULL || slot == scan->own)
+        return cache_glance_locked(cache, slot, &scan->question);
+    struct memo_entry *entry = recall(cache, scan, slot);
+    if (entry->reason == REASON_MAX)
+        entry->reason = (uint8_t)cache_glance_locked(cache, slot, &scan->question);
+    return (enum reason)entry->reason;
+}
+
+/* Is the node's score by the cards remembered? */
+static inline bool is_scored(const struct cache *cache, const struct scan *scan, uint32_t slot)
+{
+    return scan->memo != NULL && scan->scoring.pack == NULL && scan->memo[slot].scored &&
+           scan->memo[slot].generation == cache->keys[slot].generation;
+}
+
+static int64_t score_by_cards(const struct cache *cache, const struct scan *scan, uint32_t slot)
+{
+    struct memo_entry *entry = recall(cache, scan, slot);
+    int64_t score = score_now(cache, slot, &scan->scoring);
+    entry->scored = score >= INT16_MIN && score <= INT16_MAX;
+    entry->score = entry->scored ? (int16_t)score : 0;
+    return score;
+}
+
+/* The score of a node, as if the pod had nothing there. */
+static inline int64_t score(const struct cache *cache, const struct scan *scan, uint32_t slot)
+{
+    if (slot == scan->own)
+        return score_without(cache, slot, &scan->scoring, scan->question.self);
+    if (scan->memo == NULL || scan->scoring.pack != NULL)
+        return score_now(cache, slot, &scan->scoring);
+    return is_scored(cache, scan, slot) ? scan->memo[slot].score
+                                        : score_by_cards(cache, scan, slot);
 }
 
 static bool is_demoted(const struct ranking *ranking, uint32_t slot, const struct pod_record *self)
@@ -152,33 +241,35 @@ static const struct pack_decision *decide_locked(struct cache *cache,
     return weighs ? space : NULL;
 }
 
-static void scan_locked(struct cache *cache, struct pod_record *self,
-                        const struct pod_request *request, const struct str *names, uint32_t count,
-                        enum reason *reasons, const struct scoring *scoring,
-                        const struct ranking *ranking)
+/* The first naming of a node in a scan; false: it is another one. */
+static inline bool first_named(struct cache *cache, uint32_t slot, uint32_t epoch)
 {
-    struct question question;
-    cache_question_locked(cache, request, self, &question);
-    uint32_t epoch = next_epoch(cache), last = 0;
+    bool first = cache->keys[slot].scan_epoch != epoch;
+    cache->keys[slot].scan_epoch = epoch;
+    return first;
+}
+
+static void scan_locked(struct cache *cache, const struct scan *scan, const struct str *names,
+                        uint32_t count, enum reason *reasons, const struct ranking *ranking)
+{
+    struct pod_record *self = scan->question.self;
+    struct walk walk = walk_begin(cache);
+    uint32_t epoch = next_epoch(cache);
     bool fits = false;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t slot = find_next(cache, names[i], &last);
-        if (slot == MAP_NONE) {
+        uint32_t slot = walk_on(&walk, names[i]);
+        if (slot == MAP_NONE)
             reasons[i] = REASON_UNKNOWN_NODE;
-        } else if (cache->nodes[slot].scan_epoch == epoch) {
+        else if (!first_named(cache, slot, epoch))
             reasons[i] = REASON_DUPLICATE;
-        } else {
-            cache->nodes[slot].scan_epoch = epoch;
-            reasons[i] = cache_glance_locked(cache, slot, &question);
-            fits |= reasons[i] == REASON_FITS;
-        }
+        else
+            reasons[i] = judge(cache, scan, slot);
+        fits |= reasons[i] == REASON_FITS;
         if (ranking == NULL)
             continue;
         ranking->scores[i] = 0;
         if (reasons[i] == REASON_FITS)
-            ranking->scores[i] = is_demoted(ranking, slot, self)
-                                     ? -1
-                                     : score_locked(cache, slot, scoring, self);
+            ranking->scores[i] = is_demoted(ranking, slot, self) ? -1 : score(cache, scan, slot);
     }
     if (self != NULL)
         self->rejected = !fits && self->state == BOOKING_NONE;
@@ -187,9 +278,11 @@ static void scan_locked(struct cache *cache, struct pod_record *self,
 void cache_scan(struct cache *cache, struct str uid, const struct pod_request *request,
                 const struct str *names, uint32_t count, enum reason *reasons)
 {
+    struct scan scan;
     pthread_mutex_lock(&cache->mutex);
     struct pod_record *self = cache_pod_lookup_locked(cache, uid);
-    scan_locked(cache, self, request, names, count, reasons, NULL, NULL);
+    scan_begin(cache, request, self, (struct scoring){.request = request}, &scan);
+    scan_locked(cache, &scan, names, count, reasons, NULL);
     pthread_mutex_unlock(&cache->mutex);
 }
 
@@ -197,16 +290,18 @@ void cache_rank(struct cache *cache, struct str uid, const struct pod_request *r
                 const struct str *names, uint32_t count, enum reason *reasons,
                 struct ranking *ranking)
 {
+    struct scan scan;
+    struct pack_decision space;
     pthread_mutex_lock(&cache->mutex);
     struct pod_record *self = cache_pod_lookup_locked(cache, uid);
     ranking->ret_expired = cache_expire_locked(cache, ranking->now_ns);
     ranking->ret_again = self != NULL && self->passed;
     if (self != NULL)
         cache_lapse_locked(cache, self);
-    struct pack_decision space;
     struct scoring scoring = {ranking->policy, request, NULL};
     scoring.pack = decide_locked(cache, ranking->policy, request, &ranking->host, &space);
-    scan_locked(cache, self, request, names, count, reasons, &scoring, ranking);
+    scan_begin(cache, request, self, scoring, &scan);
+    scan_locked(cache, &scan, names, count, reasons, ranking);
     if (self != NULL)
         cache_unpass_locked(cache, self);
     pthread_mutex_unlock(&cache->mutex);
@@ -228,24 +323,23 @@ static void rank_plain_locked(struct cache *cache, const struct str *names, uint
                               enum reason *reasons, struct ranking *ranking, uint32_t demoted)
 {
     static const struct pod_request nothing;
-    uint32_t epoch = next_epoch(cache), last = 0;
+    uint32_t epoch = next_epoch(cache);
+    struct walk walk = walk_begin(cache);
     struct pack_decision space;
     struct scoring scoring = {ranking->policy, &nothing, NULL};
     scoring.pack = decide_locked(cache, ranking->policy, &nothing, &ranking->host, &space);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t slot = find_next(cache, names[i], &last);
+        uint32_t slot = walk_on(&walk, names[i]);
         reasons[i] = REASON_FITS;
         ranking->scores[i] = 0;
         if (slot == MAP_NONE)
             continue;
-        if (cache->nodes[slot].scan_epoch == epoch)
+        if (!first_named(cache, slot, epoch))
             reasons[i] = REASON_DUPLICATE;
-        cache->nodes[slot].scan_epoch = epoch;
-        struct cards cards = cache_cards_locked(cache, &cache->nodes[slot]);
         if (slot == demoted)
             ranking->scores[i] = -1;
         else if (scoring.pack != NULL && reasons[i] == REASON_FITS)
-            ranking->scores[i] = score_cards(cache, slot, &cards, &scoring, NULL);
+            ranking->scores[i] = score_now(cache, slot, &scoring);
     }
 }
 
@@ -284,33 +378,80 @@ void cache_bind_refused(struct cache *cache, struct str uid)
     pthread_mutex_unlock(&cache->mutex);
 }
 
+/* Is there something to score on the node? */
+static bool can_score(const struct cache *cache, const struct scan *scan, uint32_t slot)
+{
+    const struct node *node = &cache->nodes[slot];
+    const struct pod_request *request = scan->scoring.request;
+    if (!node_has_inventory(node) && request_any(request))
+        return false;
+    /* What packing weighs is where the pod would go: there must be room. */
+    return scan->scoring.pack == NULL || verdict_of_cards(cache, node, request) == REASON_FITS;
+}
+
+static uint32_t score_locked(struct cache *cache, const struct scan *scan, const struct str *names,
+                             uint32_t count, int64_t *scores, bool *repeated)
+{
+    struct walk walk = walk_begin(cache);
+    uint32_t epoch = next_epoch(cache), unknown = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slot = walk_on(&walk, names[i]);
+        scores[i] = 0;
+        if (slot == MAP_NONE)
+            unknown++;
+        else if (is_scored(cache, scan, slot) || can_score(cache, scan, slot))
+            scores[i] = score(cache, scan, slot);
+        if (slot != MAP_NONE)
+            repeated[i] |= !first_named(cache, slot, epoch);
+    }
+    return unknown;
+}
+
 uint32_t cache_score(struct cache *cache, const struct pod_request *request,
                      const struct host_amount *host, const struct node_policy *policy,
                      const struct str *names, uint32_t count, int64_t *scores, bool *repeated)
 {
-    pthread_mutex_lock(&cache->mutex);
-    uint32_t epoch = next_epoch(cache), last = 0, unknown = 0;
+    struct scan scan;
     struct pack_decision space;
+    pthread_mutex_lock(&cache->mutex);
     struct scoring scoring = {policy, request, NULL};
     scoring.pack = decide_locked(cache, policy, request, host, &space);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t slot = find_next(cache, names[i], &last);
-        struct node *node = slot != MAP_NONE ? &cache->nodes[slot] : NULL;
-        scores[i] = 0;
-        unknown += node == NULL;
-        if (node == NULL)
-            continue;
-        repeated[i] |= node->scan_epoch == epoch;
-        node->scan_epoch = epoch;
-        if (!node_has_inventory(node) && request_any(request))
-            continue;
-        struct cards cards = cache_cards_locked(cache, node);
-        /* What packing weighs is where the pod would go: there must be room. */
-        if (scoring.pack == NULL || allocate_check(&cards, request) == REASON_FITS)
-            scores[i] = score_cards(cache, slot, &cards, &scoring, NULL);
-    }
+    scan_begin(cache, request, NULL, scoring, &scan);
+    uint32_t unknown = score_locked(cache, &scan, names, count, scores, repeated);
     pthread_mutex_unlock(&cache->mutex);
     return unknown;
+}
+
+static int check_entry(const struct cache *cache, const struct scan *scan, uint32_t slot,
+                       struct error *err)
+{
+    const struct memo_entry *entry = &scan->memo[slot];
+    if (cache->nodes[slot].name.data == NULL || entry->generation != cache->keys[slot].generation)
+        return 0;
+    if (entry->reason != REASON_MAX &&
+        entry->reason != cache_glance_locked(cache, slot, &scan->question))
+        return error_set(err, -EFAULT, "node %.*s: the verdict that is remembered is an old one",
+                         STR_ARG(cache->nodes[slot].name));
+    if (entry->scored && entry->score != score_now(cache, slot, &scan->scoring))
+        return error_set(err, -EFAULT, "node %.*s: the score that is remembered is an old one",
+                         STR_ARG(cache->nodes[slot].name));
+    return 0;
+}
+
+int cache_memos_check_locked(struct cache *cache, struct error *err)
+{
+    int rc = 0;
+    for (unsigned i = 0; i < MEMOS; i++) {
+        const struct memo *memo = &cache->memos.of[i];
+        struct scan scan = {.scoring = {memo->policy, &memo->request, NULL},
+                            .memo = memo->entries};
+        cache_question_locked(cache, &memo->request, NULL, &scan.question);
+        uint32_t slots =
+            memo->capacity < cache->node_slots ? memo->capacity : cache->node_slots;
+        for (uint32_t slot = 0; rc == 0 && slot < slots; slot++)
+            rc = check_entry(cache, &scan, slot, err);
+    }
+    return rc;
 }
 
 /* The verdict on a node without these pods; names given twice count once. */

@@ -71,6 +71,7 @@ static int set_locked(struct cache *cache, struct str name, struct inventory *fr
     }
     cache->counts.view.device_nodes += !node_has_inventory(node);
     node->registered = fresh;
+    cache_node_touched_locked(cache, slot);
     mem_free(old);
     return 0;
 }
@@ -95,6 +96,7 @@ void cache_registration_drop_locked(struct cache *cache, uint32_t slot)
     if (old == NULL)
         return;
     node->registered = NULL;
+    cache_node_touched_locked(cache, slot);
     cache->counts.view.device_nodes -= !node_has_inventory(node);
     if (!node->has_devices)
         cache_rows_clear_locked(cache, node);

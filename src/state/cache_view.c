@@ -408,6 +408,8 @@ int cache_check(struct cache *cache, struct error *err)
     }
     if (rc == 0)
         rc = cache_pack_check_locked(cache, err);
+    if (rc == 0)
+        rc = cache_memos_check_locked(cache, err);
     pthread_mutex_unlock(&cache->mutex);
     return rc;
 }

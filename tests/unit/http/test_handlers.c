@@ -238,8 +238,10 @@ static void end_of_memory(void **state)
         {"/v1/bind", BIND, 200},
     };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        mem_fail_at(0);
         struct exchange exchange = ask(calls[i].path, "", calls[i].body);
+        release(&exchange); /* the cache remembers now what it found of nodes */
+        mem_fail_at(0);
+        exchange = ask(calls[i].path, "", calls[i].body);
         long allocations = mem_count();
         release(&exchange);
         assert_true(allocations > 0);
