@@ -18,7 +18,7 @@ CONFIG = """policy:
   node: {0}
   device: {0}
   nodeStrength: require
-  inFlightWait: 100ms
+  inFlightWait: 1s
 wake:
   enabled: false
 """
@@ -46,6 +46,8 @@ def play(plane, cluster, arrivals, start_extender, start_scheduler):
         daemon = start_extender(config=CONFIG.format(policy), flags=["--kubeconfig", kubeconfig])
         start_scheduler(scheduler.asked_about_all(
             scheduler.shipped("advertised", plane.scheduler_kubeconfig(), daemon.url)))
+        # In the order of the trace, from its first pod on.
+        daemon.wait_open()
         for number, index in enumerate(order):
             cluster.create(trace.pod_of(pods[index], number, schedulerName="deviceshare"))
         wait_until_decided(cluster, len(order))
