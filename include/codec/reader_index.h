@@ -50,7 +50,17 @@ void reader_index_begin(struct reader_index *index, struct reader_texts *texts);
 void reader_index_end(struct reader_index *index);
 
 /* One that ends with the block it is declared in; reader_index_begin() must follow. */
-#define AUTO_INDEX __attribute__((cleanup(reader_index_end))) struct reader_index
+#define AUTO_INDEX __attribute__((cleanup(reader_index_end))) READER_UNSET struct reader_index
+
+/* What is noted is written before it is read: the compiler need not clear all that room first. */
+#if defined(__has_attribute)
+#if __has_attribute(uninitialized)
+#define READER_UNSET __attribute__((uninitialized))
+#endif
+#endif
+#ifndef READER_UNSET
+#define READER_UNSET
+#endif
 
 /* For reader_check(): the index if it is to note the ends in a text that is checked now, or NULL. */
 struct reader_index *reader_index_wanted(struct str text);

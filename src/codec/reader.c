@@ -34,10 +34,22 @@ enum reader_type reader_type(struct str value)
     }
 }
 
-static const char *value_end(const char *at, const char *end)
+/* Behind a string; most are short. */
+static inline const char *string_end(const char *at, const char *end)
+{
+    if (end - at > LANE_BYTES) {
+        lane bytes = lane_load(at + 1);
+        uint32_t stops = lane_bits(lane_equal(bytes, '"') | lane_equal(bytes, '\\'));
+        if (stops != 0 && at[1 + __builtin_ctz(stops)] == '"')
+            return at + 2 + __builtin_ctz(stops);
+    }
+    return skip_string(at, end);
+}
+
+static inline const char *value_end(const char *at, const char *end)
 {
     if (*at == '"')
-        return skip_string(at, end);
+        return string_end(at, end);
     if (*at == '{' || *at == '[')
         return skip_container(at, end);
     while (at < end && *at != ',' && *at != ' ' && *at != '\t' && *at != '\n' && *at != '\r')
@@ -46,8 +58,12 @@ static const char *value_end(const char *at, const char *end)
 }
 
 /* To the next value or key. Between two of them there are only blanks and one comma or colon. */
-static bool skip_between(struct reader_iter *iter)
+static inline bool skip_between(struct reader_iter *iter)
 {
+    if (iter->at < iter->end && (*iter->at == ',' || *iter->at == ':'))
+        iter->at++;
+    if (iter->at < iter->end && (*iter->at == '"' || *iter->at == '{'))
+        return true;
     while (iter->at < iter->end && (*iter->at == ' ' || *iter->at == ',' || *iter->at == ':' ||
                                     *iter->at == '\t' || *iter->at == '\n' || *iter->at == '\r'))
         iter->at++;
@@ -236,6 +252,8 @@ size_t reader_string_length(struct str value)
 {
     assert(reader_type(value) == READER_STRING);
     struct str raw = between_quotes(value);
+    if (!has_escape(raw))
+        return raw.len;
     const char *at = raw.data;
     const char *end = raw.data + raw.len;
     size_t length = 0;
@@ -274,9 +292,15 @@ int reader_quantity(struct str value, int64_t *ret, struct error *err)
 
 /* ---- fields ---- */
 
-static bool folds_to(struct str key, const char *name)
+/* The fields that are looked for at a time have the lengths of their names beside them; the last ones
+ * of a longer list go without. */
+#define LENGTHS 16u
+
+static inline bool folds_to(struct str key, const char *name, size_t length)
 {
-    return key.len == strlen(name) && strncasecmp(key.data, name, key.len) == 0;
+    return key.len == length &&
+           (length == 0 || ((key.data[0] ^ name[0]) & ~0x20) == 0) &&
+           strncasecmp(key.data, name, length) == 0;
 }
 
 static struct str unless_null(struct str value)
@@ -301,8 +325,12 @@ bool reader_find(struct str object, const char *name, struct str *ret_value)
 
 int reader_object(struct str value, struct reader_field *fields, uint32_t count, struct error *err)
 {
-    for (uint32_t i = 0; i < count; i++)
+    size_t lengths[LENGTHS];
+    for (uint32_t i = 0; i < count; i++) {
         fields[i].value = (struct str){NULL, 0};
+        if (i < LENGTHS)
+            lengths[i] = strlen(fields[i].name);
+    }
     if (value.data == NULL)
         return 0;
     if (reader_type(value) != READER_OBJECT)
@@ -314,7 +342,7 @@ int reader_object(struct str value, struct reader_field *fields, uint32_t count,
     while (reader_next_member(&iter, &key, &member)) {
         struct str name = reader_key(key, buffer);
         for (uint32_t i = 0; i < count; i++)
-            if (folds_to(name, fields[i].name))
+            if (folds_to(name, fields[i].name, i < LENGTHS ? lengths[i] : strlen(fields[i].name)))
                 fields[i].value = unless_null(member);
     }
     return 0;

@@ -33,7 +33,7 @@ static const char *fail_here(struct checker *c, const char *at)
 
 static inline const char *skip_blanks(const struct checker *c, const char *at)
 {
-    while (at < c->end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
+    while (at < c->end && *at <= ' ' && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
         at++;
     return at;
 }
@@ -82,10 +82,20 @@ static const char *check_escape(struct checker *c, const char *at)
 {
     if (at == c->end)
         return fail_here(c, at);
-    if (*at != 'u') {
-        if (*at == '\0' || strchr("\"\\/bfnrt", *at) == NULL)
-            return fail(c, at, "bad escape");
+    switch (*at) {
+    case '"':
+    case '\\':
+    case '/':
+    case 'b':
+    case 'f':
+    case 'n':
+    case 'r':
+    case 't':
         return at + 1;
+    case 'u':
+        break;
+    default:
+        return fail(c, at, "bad escape");
     }
     at++;
     for (int i = 0; i < 4; i++, at++) {
@@ -124,9 +134,9 @@ static const char *check_special(struct checker *c, const char *at)
     return length > 0 ? at + length : fail(c, at, "bad UTF-8");
 }
 
-static const char *check_string(struct checker *c, const char *at)
+/* From anywhere between the quotes of a string. */
+static const char *check_string_from(struct checker *c, const char *at)
 {
-    at++;
     while ((at = skip_plain(at, c->end)) < c->end) {
         if (*at == '"')
             return at + 1;
@@ -135,6 +145,19 @@ static const char *check_string(struct checker *c, const char *at)
             return NULL;
     }
     return fail_here(c, at);
+}
+
+/* Most strings are plain and short. */
+static inline const char *check_string(struct checker *c, const char *at)
+{
+    at++;
+    if (c->end - at >= LANE_BYTES) {
+        uint32_t stops = lane_special(lane_load(at));
+        at += stops != 0 ? __builtin_ctz(stops) : LANE_BYTES;
+        if (stops != 0 && *at == '"')
+            return at + 1;
+    }
+    return check_string_from(c, at);
 }
 
 /* At least one. */
@@ -170,36 +193,85 @@ static const char *check_word(struct checker *c, const char *at, struct str word
 
 static const char *check_value(struct checker *c, const char *at);
 
-static const char *check_member(struct checker *c, const char *at)
+static const char *check_container(struct checker *c, const char *at, char close);
+
+/* From a key to behind the colon. Most keys are plain and short, with the colon next to them. */
+static inline const char *check_key(struct checker *c, const char *at)
 {
+    if (c->end - at > LANE_BYTES + 2 && *at == '"') {
+        uint32_t stops = lane_special(lane_load(at + 1));
+        const char *stop = at + 1 + (stops != 0 ? __builtin_ctz(stops) : 0);
+        if (stops != 0 && stop[0] == '"' && stop[1] == ':')
+            return stop + 2;
+    }
     if (!is_at(c, at, '"'))
         return fail_here(c, at);
     at = check_string(c, at);
     if (at == NULL)
         return NULL;
     at = skip_blanks(c, at);
-    return is_at(c, at, ':') ? check_value(c, at + 1) : fail_here(c, at);
+    return is_at(c, at, ':') ? at + 1 : fail_here(c, at);
 }
 
-/* From the start of a part of an array or object to behind its closing bracket. */
-static const char *check_parts_from(struct checker *c, const char *at, char close)
+/* check_value() for what most values are. */
+static inline const char *check_usual_value(struct checker *c, const char *at)
 {
-    for (;;) {
-        at = close == '}' ? check_member(c, at) : check_value(c, at);
+    if (is_at(c, at, '"'))
+        return check_string(c, at);
+    if (is_at(c, at, '{')) {
+        if (is_at(c, at + 1, '}') && c->depth_left > 0)
+            return at + 2;
+        return check_container(c, at, '}');
+    }
+    return check_value(c, at);
+}
+
+/* From behind a part of an array or object to the next one, or behind the closing bracket. */
+static inline const char *check_behind(struct checker *c, const char *at, char close, bool *ret_more)
+{
+    *ret_more = true;
+    if (c->end - at >= 2 && *at == ',' && at[1] > ' ')
+        return at + 1;
+    at = skip_blanks(c, at);
+    if (is_at(c, at, ','))
+        return skip_blanks(c, at + 1);
+    *ret_more = false;
+    return is_at(c, at, close) ? at + 1 : fail_here(c, at);
+}
+
+/* From the start of a member to behind the end of its object. */
+static inline const char *check_members_from(struct checker *c, const char *at)
+{
+    for (bool more = true; more;) {
+        at = check_key(c, at);
+        if (at == NULL || (at = check_usual_value(c, at)) == NULL)
+            return NULL;
+        at = check_behind(c, at, '}', &more);
+    }
+    return at;
+}
+
+/* From the start of an item to behind the end of its array. */
+static const char *check_items_from(struct checker *c, const char *at)
+{
+    for (bool more = true; more;) {
+        at = check_usual_value(c, at);
         if (at == NULL)
             return NULL;
-        at = skip_blanks(c, at);
-        if (!is_at(c, at, ','))
-            return is_at(c, at, close) ? at + 1 : fail_here(c, at);
-        at = skip_blanks(c, at + 1);
+        at = check_behind(c, at, ']', &more);
     }
+    return at;
 }
 
 /* The parts of an array or object and its closing bracket. */
-static const char *check_parts(struct checker *c, const char *at, char close)
+static inline const char *check_parts(struct checker *c, const char *at, char close)
 {
+    if (is_at(c, at, '"') && close == '}')
+        return check_members_from(c, at);
     at = skip_blanks(c, at);
-    return is_at(c, at, close) ? at + 1 : check_parts_from(c, at, close);
+    if (is_at(c, at, close))
+        return at + 1;
+    return close == '}' ? check_members_from(c, at) : check_items_from(c, at);
 }
 
 /* Behind the plain string that starts at `at`, with its text; NULL if it is something else. */
@@ -223,20 +295,17 @@ static const char *check_texts(struct checker *c, const char *at)
     reader_index_texts_begin(texts);
     at = skip_blanks(c, at);
     bool more = !is_at(c, at, ']');
+    if (!more)
+        at++;
     while (more) {
         struct str text;
         const char *behind = plain_string(c, at, &text);
         if (behind == NULL || !reader_index_text(texts, text, (size_t)(c->end - at)))
-            return check_parts_from(c, at, ']');
-        at = skip_blanks(c, behind);
-        more = is_at(c, at, ',');
-        if (more)
-            at = skip_blanks(c, at + 1);
+            return check_items_from(c, at);
+        at = check_behind(c, behind, ']', &more);
     }
-    if (!is_at(c, at, ']'))
-        return fail_here(c, at);
-    texts->array = array;
-    return at + 1;
+    texts->array = at != NULL ? array : NULL;
+    return at;
 }
 
 static const char *check_container(struct checker *c, const char *at, char close)
