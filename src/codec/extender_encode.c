@@ -15,12 +15,15 @@ static void write_sentence(const char *text, struct strbuf *out)
     const char *at = text != NULL ? text : "";
     const char *end = at + strlen(at);
     while (at < end) {
-        size_t length = reader_utf8_length(at, end);
-        if (length > 0)
-            strbuf_add(&clean, at, length);
-        else
+        const char *start = at;
+        size_t length = 1;
+        while (at < end && (length = reader_utf8_length(at, end)) > 0)
+            at += length;
+        strbuf_add(&clean, start, (size_t)(at - start));
+        if (length == 0) {
             strbuf_puts(&clean, replacement);
-        at += length > 0 ? length : 1;
+            at++;
+        }
     }
     if (clean.failed)
         out->failed = true;

@@ -5,18 +5,25 @@
 
 #include "base/word.h"
 
-/* FNV-1a by words, and a last stirring so that names that differ in their last letter are far apart. */
-static uint64_t hash_add(uint64_t hash, struct str text)
+static uint64_t hash_word(uint64_t hash, uint64_t word)
 {
-    const uint64_t prime = UINT64_C(0x100000001b3);
+    hash = (hash ^ word) * UINT64_C(0x100000001b3);
+    return hash ^ hash >> 32;
+}
+
+/* FNV-1a by words, the last one over the end of the one before, and a last stirring so that names that
+ * differ in their last letter are far apart. */
+static inline uint64_t hash_add(uint64_t hash, struct str text)
+{
     size_t i = 0;
-    for (; text.len - i >= WORD_BYTES; i += WORD_BYTES) {
-        hash = (hash ^ word_load(text.data + i)) * prime;
-        hash ^= hash >> 32;
+    if (text.len < WORD_BYTES) {
+        for (; i < text.len; i++)
+            hash = hash_word(hash, (unsigned char)text.data[i]);
+        return hash;
     }
-    for (; i < text.len; i++)
-        hash = (hash ^ (unsigned char)text.data[i]) * prime;
-    return hash;
+    for (; text.len - i > WORD_BYTES; i += WORD_BYTES)
+        hash = hash_word(hash, word_load(text.data + i));
+    return hash_word(hash, word_load(text.data + text.len - WORD_BYTES));
 }
 
 static uint64_t tie_of(uint64_t uid_hash, struct str name)
@@ -98,8 +105,10 @@ static void keep_best(uint32_t max, struct str uid, const struct str *names, con
     for (uint32_t i = 0; i < count; i++) {
         if (reasons[i] != REASON_FITS)
             continue;
-        struct ranked candidate = {scores[i], tie_of(uid_hash, names[i]), i};
         reasons[i] = REASON_LEFT_OUT;
+        if (held == max && scores[i] < heap[0].score)
+            continue;
+        struct ranked candidate = {scores[i], tie_of(uid_hash, names[i]), i};
         if (held < max) {
             heap[held] = candidate;
             sift_up(heap, held++);

@@ -3,7 +3,7 @@
 
 /* Relists: objects that a complete list did not name went while nobody was watching. */
 
-#define SLICE 32u /* slots looked at, and perhaps emptied, while the lock is held once */
+#define SLICE 8u /* slots looked at, and perhaps emptied, while the lock is held once */
 
 uint32_t cache_list_begin(struct cache *cache, enum cache_listed kind)
 {
