@@ -105,4 +105,10 @@ void metrics_render(struct strbuf *out);
 /* Set everything to zero. Tests only. */
 void metrics_reset(void);
 
+/* Index of an HTTP status in the label values of METRIC_HTTP_RESPONSES. */
+static inline unsigned metrics_status_class(unsigned status)
+{
+    return status >= 500 ? 2 : status >= 400 ? 1 : 0;
+}
+
 #endif

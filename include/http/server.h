@@ -86,12 +86,6 @@ uint16_t http_server_port(const struct http_server *server);
  * handler still uses it, and the process had better exit. NULL is fine. */
 unsigned http_server_stop(struct http_server *server, int64_t drain_ms);
 
-/* Index of a status in the label values of METRIC_HTTP_RESPONSES. */
-static inline unsigned http_status_class(unsigned status)
-{
-    return status >= 500 ? 2 : status >= 400 ? 1 : 0;
-}
-
 /* Answer with a problem: status and {"error": text}. */
 void http_reply_problem(struct http_reply *reply, unsigned status, const char *text);
 

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
-#include "http/server.h"
 
 #include <errno.h>
 #include <linux/tcp.h>
@@ -109,7 +108,7 @@ static void cut_late_request_locked(struct connections *connections, struct conn
      * connection whose request is still arriving. */
     if (!connection->encrypted)
         (void)!send(connection->fd, answer, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
-    metrics_add(METRIC_HTTP_RESPONSES, http_status_class(408), 1);
+    metrics_add(METRIC_HTTP_RESPONSES, metrics_status_class(408), 1);
     cut_locked(connections, connection);
 }
 

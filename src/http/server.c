@@ -121,7 +121,7 @@ static enum MHD_Result send_reply(struct exchange *exchange, struct MHD_Connecti
         ok = MHD_queue_response(connection, reply->status, response);
     MHD_destroy_response(response); /* the connection holds its own reference */
     if (ok == MHD_YES)
-        metrics_add(METRIC_HTTP_RESPONSES, http_status_class(reply->status), 1);
+        metrics_add(METRIC_HTTP_RESPONSES, metrics_status_class(reply->status), 1);
     return ok;
 }
 
