@@ -62,8 +62,8 @@ int object_decode_namespace(struct str json, struct arena *mem, struct str *ret_
 
 /* A Device object (scheduling.koordinator.sh/v1alpha1). Entries without minor, of an unknown type, with an
  * id or amount past the bounds of core/device.h, or with a minor that came before are left out and counted
- * in *ret_skipped (`err` then holds the first one's sentence, the result is 0 all the same). Deprecated
- * resource names are understood. */
+ * in *ret_skipped (`err` then holds the first one's sentence, the result is 0 all the same); so is a table of
+ * partitions that cannot be read (codec/device_links.h). Deprecated resource names are understood. */
 int object_decode_device(struct str json, struct arena *mem, struct str *ret_node,
                          struct inventory *ret, uint32_t *ret_skipped, struct error *err);
 

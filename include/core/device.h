@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "core/links.h"
 
 /*
  * The device model: what a card is and what can be taken from it.
@@ -57,6 +58,7 @@ struct device {
 struct inventory {
     const struct device *devices;
     uint32_t count;
+    struct links links; /* of its GPUs, borrowed; empty if nothing is told */
 };
 
 /* A share of one card: what one pod takes from it. */
@@ -120,10 +122,11 @@ struct cards {
     uint32_t first;
     uint16_t count[DEVICE_KIND_MAX];
     const struct cards_sum *sum; /* by kind, as cards_add_up() gives them; NULL: nobody keeps them */
+    const struct links *links;   /* of the GPUs; NULL: nothing is told */
 };
 
 /* A node's cards, copied: to be changed at will, or read while the original changes. The texts of
- * id and model stay the original's. */
+ * id and model, and the links, stay the original's. */
 struct card_copy {
     struct cards cards; /* window on `columns` below */
     struct card_columns columns;

@@ -78,7 +78,8 @@ struct node {
     uint16_t count[DEVICE_KIND_MAX];
     struct cards_sum sum[DEVICE_KIND_MAX]; /* of its cards, kept with them */
     struct card_range range;
-    char *texts;             /* block behind the id and model columns */
+    char *texts;             /* block behind `links` and the id and model columns */
+    struct links links;      /* of its GPUs */
     struct pod_record *pods; /* that have their place here */
     uint32_t allocating;     /* of them, that have the turn: one, but for pods that others bound */
     uint32_t guests; /* pods without devices here, see state/guests.h */
@@ -181,8 +182,8 @@ int cache_sort_inventory(const struct inventory *inventory, uint16_t order[CARDS
                          size_t *ret_text_bytes, struct error *err);
 
 /* Rows for the node from an inventory in this order (NULL: as it stands), instead of those that it
- * has; its pods are charged on them anew. `texts` is a block for ids and models and taken over;
- * NULL: they are borrowed from the inventory. -ENOMEM with nothing changed. */
+ * has; its pods are charged on them anew. `texts` is a block for links, ids and models and taken over;
+ * NULL: the texts are borrowed from the inventory, and it has no links. -ENOMEM with nothing changed. */
 int cache_rows_set_locked(struct cache *cache, struct node *node, const struct inventory *inventory,
                           const uint16_t *order, char *texts);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "codec/amount.h"
+#include "codec/device_links.h"
 #include "codec/extender.h"
 #include "codec/hami.h"
 #include "codec/host.h"
@@ -365,13 +366,14 @@ static int check_id(struct str id, struct error *err)
     return 0;
 }
 
-static int decode_entry(struct str value, struct arena *mem, struct device *ret, struct error *err)
+static int decode_entry(struct str value, struct arena *mem, struct device *ret,
+                        struct device_place *ret_place, struct error *err)
 {
-    enum { TYPE, ID, MINOR, HEALTH, RESOURCES };
+    enum { TYPE, ID, MINOR, HEALTH, RESOURCES, TOPOLOGY };
     struct reader_field fields[] = {
         [TYPE] = {.name = "type"},           [ID] = {.name = "id"},
         [MINOR] = {.name = "minor"},         [HEALTH] = {.name = "health"},
-        [RESOURCES] = {.name = "resources"},
+        [RESOURCES] = {.name = "resources"}, [TOPOLOGY] = {.name = "topology"},
     };
     struct device device = {0};
     struct str type = {0};
@@ -394,9 +396,11 @@ static int decode_entry(struct str value, struct arena *mem, struct device *ret,
         rc = reader_field_bool(&fields[HEALTH], &device.healthy, err);
     if (rc == 0)
         rc = amount_decode(device.kind, &fields[RESOURCES], &device.total, err);
+    if (rc == 0)
+        rc = device_place_decode(&fields[TOPOLOGY], mem, ret_place, err);
     if (rc < 0)
         return rc;
-    device.minor = (int32_t)minor;
+    device.minor = ret_place->minor = (int32_t)minor;
     *ret = device;
     return 0;
 }
@@ -425,33 +429,44 @@ static int decode_model(const struct reader_field *labels, struct arena *mem, st
     return rc;
 }
 
+/* The cards of a Device object while it is read. */
+struct entries {
+    struct device *devices;
+    uint32_t count;
+    struct device_place *gpus; /* where they sit */
+    uint32_t gpu_count;
+};
+
 /* Entries that cannot be used are left out; `err` keeps the sentence about the first one. */
 static int decode_entries(const struct reader_field *list, struct str model, struct arena *mem,
-                          struct inventory *inventory, uint32_t *skipped, struct error *err)
+                          struct entries *entries, uint32_t *skipped, struct error *err)
 {
     uint32_t listed = 0;
     int rc = reader_field_array(list, &listed, err);
     if (rc < 0 || listed == 0)
         return rc;
-    struct device *devices = arena_alloc(
-        mem, listed < CARDS_PER_NODE_MAX ? listed : CARDS_PER_NODE_MAX, sizeof(*devices));
-    if (devices == NULL) {
+    uint32_t room = listed < CARDS_PER_NODE_MAX ? listed : CARDS_PER_NODE_MAX;
+    entries->devices = arena_alloc(mem, room, sizeof(*entries->devices));
+    entries->gpus = arena_alloc(mem, room, sizeof(*entries->gpus));
+    if (entries->devices == NULL || entries->gpus == NULL) {
         reader_no_memory(err);
         return reader_at(err, "%s", list->name);
     }
 
-    uint32_t count = 0;
     struct reader_iter iter = reader_iterate(list->value);
     struct str value;
     for (uint32_t i = 0; reader_next_item(&iter, &value); i++) {
         struct error why;
         struct device device;
-        rc = decode_entry(value, mem, &device, &why);
+        struct device_place place;
+        rc = decode_entry(value, mem, &device, &place, &why);
         if (rc == 0)
-            rc = check_place(devices, count, &device, &why);
+            rc = check_place(entries->devices, entries->count, &device, &why);
         if (rc == 0) {
             device.model = device.kind == DEVICE_GPU ? model : (struct str){0};
-            devices[count++] = device;
+            entries->devices[entries->count++] = device;
+            if (device.kind == DEVICE_GPU)
+                entries->gpus[entries->gpu_count++] = place;
             continue;
         }
         if ((*skipped)++ == 0 || rc == -ENOMEM) {
@@ -462,9 +477,31 @@ static int decode_entries(const struct reader_field *list, struct str model, str
         if (rc == -ENOMEM)
             return rc;
     }
-    inventory->devices = devices;
-    inventory->count = count;
     return 0;
+}
+
+/* A table of partitions that cannot be read is left out like an entry. */
+static int decode_links(const struct reader_field *annotations, const struct entries *entries,
+                        struct arena *mem, struct links *ret, struct error *err)
+{
+    struct reader_field table[] = {{.name = ANNOTATION_GPU_PARTITIONS}};
+    struct str text = {NULL, 0}, value;
+    int rc = 0;
+    if (annotations->value.data != NULL && reader_type(annotations->value) == READER_OBJECT &&
+        reader_find(annotations->value, table->name, &value))
+        rc = reader_string(value, mem, &text, err);
+    struct error why = {0};
+    int links = rc == -ENOMEM ? rc : device_links_make(entries->gpus, entries->gpu_count, text, mem,
+                                                      ret, &why);
+    if (links < 0) {
+        *err = why;
+        rc = links;
+    }
+    if (rc < 0) {
+        reader_at(err, "[\"%s\"]", table->name);
+        reader_at(err, "%s", annotations->name);
+    }
+    return rc;
 }
 
 int object_decode_device(struct str json, struct arena *mem, struct str *ret_node,
@@ -472,7 +509,7 @@ int object_decode_device(struct str json, struct arena *mem, struct str *ret_nod
 {
     enum { METADATA, SPEC };
     struct reader_field fields[] = {[METADATA] = {.name = "metadata"}, [SPEC] = {.name = "spec"}};
-    struct reader_field name[] = {{.name = "name"}, {.name = "labels"}};
+    struct reader_field name[] = {{.name = "name"}, {.name = "labels"}, {.name = "annotations"}};
     struct reader_field devices[] = {{.name = "devices"}};
     struct error unwanted;
     if (err == NULL)
@@ -481,7 +518,8 @@ int object_decode_device(struct str json, struct arena *mem, struct str *ret_nod
     AUTO_INDEX index;
     reader_index_begin(&index, NULL);
     struct str node = {0};
-    struct inventory inventory = {0};
+    struct entries entries = {0};
+    struct links links = {0};
     uint32_t skipped = 0;
     int rc = open_fields(json, READER_FIELDS(fields), err);
     if (rc == 0)
@@ -495,14 +533,23 @@ int object_decode_device(struct str json, struct arena *mem, struct str *ret_nod
     struct str model = {0};
     if (rc == 0 && decode_model(&name[1], mem, &model, err) < 0)
         rc = reader_at(err, "%s", fields[METADATA].name);
-    if (rc == 0 && decode_entries(devices, model, mem, &inventory, &skipped, err) < 0)
+    if (rc == 0 && decode_entries(devices, model, mem, &entries, &skipped, err) < 0)
         rc = reader_at(err, "%s", fields[SPEC].name);
     if (rc < 0)
         return rc;
     if (skipped > 0)
         reader_at(err, "%s", fields[SPEC].name);
+    struct error why = {0};
+    rc = decode_links(&name[2], &entries, mem, &links, &why);
+    if (rc < 0) {
+        reader_at(&why, "%s", fields[METADATA].name);
+        if (skipped++ == 0 || rc == -ENOMEM)
+            *err = why;
+    }
+    if (rc == -ENOMEM)
+        return rc;
     *ret_node = node;
-    *ret = inventory;
+    *ret = (struct inventory){.devices = entries.devices, .count = entries.count, .links = links};
     *ret_skipped = skipped;
     return 0;
 }

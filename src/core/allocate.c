@@ -279,6 +279,42 @@ bool allocate_card_fits(const struct cards *cards, uint32_t row,
     return fits(&need, &room, need.bytes > 0);
 }
 
+/* ---- links ---- */
+
+/* The card in `row` as a bit; 0 if none stands for it. */
+static uint64_t bit_of(const struct cards *cards, uint32_t row)
+{
+    int32_t minor = cards->at->minor[row];
+    return minor < LINK_CARDS_MAX ? UINT64_C(1) << minor : 0;
+}
+
+/*
+ * Take the best connected of the cards that are as good as those chosen. Worse ones never come in: what
+ * stands before the last of the choice stays, and only its equals are exchanged.
+ */
+static void choose_linked(struct choice *choice, const struct cards *cards, enum device_kind kind,
+                          const struct need *need, const struct card_order *order)
+{
+    uint32_t last = choice->rows[choice->count - 1], begin = cards_begin(cards, kind), kept = 0;
+    uint64_t must = 0, may = 0;
+    while (comes_first(order, cards, kind, choice->rows[kept], last))
+        must |= bit_of(cards, choice->rows[kept++]);
+    for (uint32_t row = begin; row < begin + cards->count[kind]; row++) {
+        struct room room = room_now(cards->at, row);
+        if (fits(need, &room, need->bytes > 0) && !comes_first(order, cards, kind, row, last) &&
+            !comes_first(order, cards, kind, last, row))
+            may |= bit_of(cards, row);
+    }
+    uint32_t wanted = choice->count - kept;
+    if ((uint32_t)__builtin_popcountll(may) < wanted)
+        return; /* only with minors that no bit stands for */
+    uint64_t taken = links_pick(cards->links, must, may, wanted);
+    for (uint32_t row = begin; row < begin + cards->count[kind]; row++)
+        if ((bit_of(cards, row) & taken) != 0)
+            choice->rows[kept++] = row;
+    assert(kept == choice->count);
+}
+
 uint32_t allocate_pick(const struct cards *cards, enum device_kind kind,
                        const struct device_request *request, const struct card_order *order,
                        uint32_t rows[CARDS_PER_POD_MAX])
@@ -292,6 +328,8 @@ uint32_t allocate_pick(const struct cards *cards, enum device_kind kind,
         if (fits(&need, &room, need.bytes > 0))
             offer(&choice, cards, kind, order, row);
     }
+    if (kind == DEVICE_GPU && cards->links != NULL && choice.limit > 1 && choice.count == choice.limit)
+        choose_linked(&choice, cards, kind, &need, order);
     sort_rows(&choice);
     memcpy(rows, choice.rows, choice.count * sizeof rows[0]);
     return choice.count;

@@ -243,7 +243,11 @@ struct cards cache_cards_locked(const struct cache *cache, const struct node *no
 {
     (void)cache;
     struct cards cards = {
-        .at = card_range_columns(node->range), .first = node->range.first, .sum = node->sum};
+        .at = card_range_columns(node->range),
+        .first = node->range.first,
+        .sum = node->sum,
+        .links = node->links.count > 0 ? &node->links : NULL,
+    };
     memcpy(cards.count, node->count, sizeof cards.count);
     return cards;
 }
@@ -267,6 +271,9 @@ int cache_sort_inventory(const struct inventory *inventory, uint16_t order[CARDS
     if (inventory->count > CARDS_PER_NODE_MAX)
         return error_set(err, -EINVAL, "spec.devices: %u entries, more than %d", inventory->count,
                          CARDS_PER_NODE_MAX);
+    if (inventory->links.count > LINKS_MAX)
+        return error_set(err, -EINVAL, "%u groups of connected cards, more than %d",
+                         inventory->links.count, LINKS_MAX);
     size_t text_bytes = 0;
     for (uint32_t i = 0; i < inventory->count; i++) {
         const struct device *device = &inventory->devices[i];
@@ -296,14 +303,31 @@ static void add_up(struct cache *cache, struct node *node)
         cards_add_up(&cards, kind, &node->sum[kind]);
 }
 
+static size_t links_bytes(const struct links *links)
+{
+    return links->count * sizeof links->groups[0];
+}
+
+/* What is told of the cards' links goes first into the node's block; NULL: there is none, nor links.
+ * Returns where its texts begin. */
+static char *fill_links(struct node *node, const struct links *links)
+{
+    node->links = (struct links){0};
+    if (node->texts == NULL || links->count == 0)
+        return node->texts;
+    memcpy(node->texts, links->groups, links_bytes(links));
+    node->links = (struct links){(struct link_group *)(void *)node->texts, links->count};
+    return node->texts + links_bytes(links);
+}
+
 /* Put an inventory into fresh rows, nothing used yet. */
 static void fill_rows(struct node *node, const struct inventory *inventory, const uint16_t *order)
 {
+    char *text = fill_links(node, &inventory->links);
     if (inventory->count == 0)
         return;
     assert(inventory->devices != NULL);
     struct card_columns *columns = card_range_columns(node->range);
-    char *text = node->texts;
     for (uint32_t i = 0; i < inventory->count; i++) {
         const struct device *device = &inventory->devices[order != NULL ? order[i] : i];
         uint32_t row = node->range.first + i;
@@ -394,7 +418,7 @@ int cache_devices_set(struct cache *cache, struct str node, const struct invento
     int rc = cache_sort_inventory(inventory, order, &text_bytes, err);
     if (rc < 0)
         return rc;
-    char *texts = mem_calloc(text_bytes + 1, 1);
+    char *texts = mem_calloc(links_bytes(&inventory->links) + text_bytes + 1, 1);
     if (texts == NULL)
         return error_set(err, -ENOMEM, "out of memory");
     pthread_mutex_lock(&cache->mutex);

@@ -372,6 +372,110 @@ static void test_device_with_too_many_cards(void **state)
     assert_string_equal(err.text, "spec.devices[256]: more cards than a node can have");
 }
 
+/* ---- links between cards ---- */
+
+#define GPU(minor, topology)                                                                       \
+    "{\"type\":\"gpu\",\"minor\":" minor ",\"health\":true,\"topology\":" topology "}"
+#define AT(numa, pcie) "{\"socketID\":-1,\"nodeID\":" numa ",\"pcieID\":\"" pcie "\"}"
+
+/* A Device with these entries and this table of partitions, NULL for none. */
+static struct inventory with_links(const char *entries, const char *table, uint32_t want_skipped)
+{
+    struct str node;
+    struct inventory inventory;
+    struct strbuf json = {0};
+    uint32_t skipped;
+    strbuf_puts(&json, "{\"metadata\":{\"name\":\"n1\"");
+    if (table != NULL)
+        strbuf_printf(&json, ",\"annotations\":{\"%s\":%s}",
+                      "scheduling.koordinator.sh/gpu-partitions", table);
+    strbuf_printf(&json, "},\"spec\":{\"devices\":[%s]}}", entries);
+    struct str copy = body_copy((struct str){json.data, json.len});
+    assert_int_equal(object_decode_device(copy, &mem, &node, &inventory, &skipped, &err), 0);
+    body_free(copy);
+    strbuf_done(&json);
+    assert_int_equal(skipped, want_skipped);
+    return inventory;
+}
+
+static void assert_group(const struct inventory *inventory, uint32_t at, enum link link,
+                         uint64_t minors)
+{
+    assert_true(at < inventory->links.count);
+    assert_int_equal(inventory->links.groups[at].link, link);
+    assert_int_equal(inventory->links.groups[at].minors, minors);
+}
+
+static void test_device_topology(void **state)
+{
+    (void)state;
+    struct inventory inventory = with_links(
+        GPU("0", AT("0", "a")) "," GPU("1", AT("0", "a")) "," GPU("2", AT("0", "b")) "," GPU(
+            "5", AT("1", "b")) "," GPU("6", AT("1", "c")) ","
+        "{\"type\":\"rdma\",\"minor\":7,\"topology\":" AT("0", "a") "}",
+        NULL, 0);
+    assert_int_equal(inventory.count, 6);
+    assert_int_equal(inventory.links.count, 4);
+    assert_group(&inventory, 0, LINK_NUMA, 0x07);
+    assert_group(&inventory, 1, LINK_PCIE, 0x03);
+    assert_group(&inventory, 2, LINK_PCIE, 0x24);
+    assert_group(&inventory, 3, LINK_NUMA, 0x60);
+}
+
+/* Nobody loses a card over its topology. */
+static void test_device_topology_that_says_nothing(void **state)
+{
+    (void)state;
+    struct inventory inventory = with_links(
+        GPU("0", "7") "," GPU("1", "{}") "," GPU("2", "null") "," GPU("3", AT("-1", "")) "," GPU(
+            "4", AT("-1", "")) "," GPU("5", "{\"nodeID\":\"0\",\"pcieID\":1}") "," GPU(
+            "64", AT("0", "a")) "," GPU("65", AT("0", "a")),
+        NULL, 0);
+    assert_int_equal(inventory.count, 8);
+    assert_int_equal(inventory.links.count, 0);
+}
+
+static void test_device_partitions(void **state)
+{
+    (void)state;
+    struct inventory inventory = with_links(
+        GPU("0", AT("0", "a")) "," GPU("1", AT("0", "b")),
+        "\"{\\\"1\\\":[{\\\"minors\\\":[0],\\\"gpuLinkType\\\":\\\"NVLink\\\"}],"
+        "\\\"2\\\":[{\\\"minors\\\":[0,1],\\\"allocationScore\\\":1},{\\\"minors\\\":[1,0]},"
+        "{\\\"minors\\\":[2,3]},{\\\"minors\\\":[1,64]},{}]}\"",
+        0);
+    assert_int_equal(inventory.links.count, 3);
+    assert_group(&inventory, 0, LINK_NUMA, 0x03);
+    assert_group(&inventory, 1, LINK_PARTITION, 0x03);
+    assert_group(&inventory, 2, LINK_PARTITION, 0x0c);
+}
+
+static void test_bad_device_partitions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *table, *text;
+    } bad[] = {
+        {"7", ": must be a string"},
+        {"\"\"", NULL},
+        {"\"[]\"", NULL},
+        {"\"{\\\"2\\\":[{\\\"minors\\\":[0,1]}],\\\"4\\\":7}\"", NULL},
+        {"\"{\\\"2\\\":[{\\\"minors\\\":[0,-1]}]}\"", NULL},
+        {"\"{\\\"2\\\":[{\\\"minors\\\":{}}]}\"", NULL},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct inventory inventory =
+            with_links(GPU("0", AT("0", "a")) "," GPU("1", AT("0", "a")), bad[i].table, 1);
+        static const char path[] =
+            "metadata.annotations[\"scheduling.koordinator.sh/gpu-partitions\"]";
+        assert_memory_equal(err.text, path, sizeof path - 1);
+        if (bad[i].text != NULL)
+            assert_string_equal(err.text + sizeof path - 1, bad[i].text);
+        assert_int_equal(inventory.count, 2);
+        assert_int_equal(inventory.links.count, 2); /* what the entries tell stays */
+    }
+}
+
 static void test_bad_devices(void **state)
 {
     (void)state;
@@ -600,6 +704,10 @@ int main(void)
         TEST(test_device),
         TEST(test_device_leaves_bad_entries_out),
         TEST(test_device_with_too_many_cards),
+        TEST(test_device_topology),
+        TEST(test_device_topology_that_says_nothing),
+        TEST(test_device_partitions),
+        TEST(test_bad_device_partitions),
         TEST(test_bad_devices),
         TEST(test_node_with_a_device_plugin),
         TEST(test_node_without_a_device_plugin),

@@ -70,7 +70,12 @@ static void random_card(enum device_kind kind)
 
 static void random_node(void)
 {
+    static struct link_group groups[8];
+    static struct links links;
     node_init(&node);
+    for (links = (struct links){groups, 0}; links.count < any(8); links.count++)
+        groups[links.count] = (struct link_group){any(3), any(128)};
+    node.cards.links = links.count > 0 ? &links : NULL;
     uint32_t cards = any(7);
     for (uint32_t i = 0; i < cards; i++)
         random_card(DEVICE_GPU);
@@ -179,12 +184,13 @@ static int model_compare(uint32_t a, uint32_t b)
     return 0;
 }
 
-/* Does policy number `p` (default, binpack, spread) put card a before card b? */
+/* May policy number `p` (default, binpack, spread) take card a and leave card b? Of equals the lower one is
+ * taken, but where links between cards are told. */
 static bool model_before(size_t p, uint32_t a, uint32_t b)
 {
     int c = p == 0 ? 0 : model_compare(a, b);
     if (c == 0)
-        return a < b;
+        return a < b || node.cards.links != NULL;
     return p == 1 ? c > 0 : c < 0;
 }
 

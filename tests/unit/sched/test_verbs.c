@@ -27,7 +27,7 @@ static void add_devices(const char *node, uint32_t count, int64_t bytes)
     for (uint32_t i = 0; i < count; i++)
         devices[i] =
             (struct device){DEVICE_GPU, (int32_t)i, true, {100, 100, bytes}, STR(""), STR(""), 0};
-    struct inventory inventory = {devices, count};
+    struct inventory inventory = {.devices = devices, .count = count};
     assert_int_equal(sched_device_changed(&sched, str_from(node), &inventory), 0);
 }
 

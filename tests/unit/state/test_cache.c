@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "state/cache.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +58,7 @@ static void add_devices(const char *name, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         devices[i] = (struct device){DEVICE_GPU, (int32_t)i, true, {100, 100, 16 * GI},
                                      STR("GPU"), STR(""),    0};
-    struct inventory inventory = {devices, count};
+    struct inventory inventory = {.devices = devices, .count = count};
     assert_int_equal(cache_devices_set(cache, str_from(name), &inventory, &err), 0);
 }
 
@@ -360,6 +361,46 @@ static void test_candidates_named_twice(void **state)
     assert_int_equal(reasons[2], REASON_UNKNOWN_NODE);
 }
 
+/* What is told of links is kept with the cards, goes with them, and is copied. */
+static void test_links_are_kept(void **state)
+{
+    (void)state;
+    struct link_group groups[] = {{LINK_PCIE, 0x5}, {LINK_PCIE, 0xa}};
+    struct device devices[4];
+    struct error err = {0};
+    struct pod_request two = gpus(2, 100);
+    struct placement placement;
+    for (int32_t i = 0; i < 4; i++)
+        devices[i] = (struct device){
+            DEVICE_GPU, i, true, {100, 100, 16 * GI}, STR("GPU"), STR("T4"), 0};
+    struct inventory inventory = {devices, 4, {groups, 2}};
+    add_node("n", 4);
+    assert_int_equal(cache_devices_set(cache, STR("n"), &inventory, &err), 0);
+    groups[0].minors = groups[1].minors = 0;
+    add_pod("p", &two);
+    add_pod("q", &two);
+    assert_int_equal(book("p", "n", &placement), BOOK_OK);
+    assert_int_equal(placement.cards[0].share.minor, 0);
+    assert_int_equal(placement.cards[1].share.minor, 2);
+    assert_string_equal(placement.cards[1].id, "GPU");
+    cache_pod_remove(cache, STR("p"));
+    add_devices("n", 4); /* nothing is told any more */
+    assert_int_equal(book("q", "n", &placement), BOOK_OK);
+    assert_int_equal(placement.cards[1].share.minor, 1);
+}
+
+static void test_too_many_links_are_refused(void **state)
+{
+    (void)state;
+    static struct link_group groups[LINKS_MAX + 1];
+    struct error err = {0};
+    struct inventory inventory = {.links = {groups, LINKS_MAX + 1}};
+    assert_int_equal(cache_devices_set(cache, STR("n"), &inventory, &err), -EINVAL);
+    assert_string_equal(err.text, "257 groups of connected cards, more than 256");
+    inventory.links.count = LINKS_MAX;
+    assert_int_equal(cache_devices_set(cache, STR("n"), &inventory, &err), 0);
+}
+
 static void test_inventory_out_of_bounds_is_refused(void **state)
 {
     (void)state;
@@ -608,6 +649,8 @@ int main(void)
         CASE(test_a_pod_is_not_counted_against_itself),
         CASE(test_what_if_gives_victims_back_once),
         CASE(test_candidates_named_twice),
+        CASE(test_links_are_kept),
+        CASE(test_too_many_links_are_refused),
         CASE(test_inventory_out_of_bounds_is_refused),
         CASE(test_pod_match),
         CASE(test_what_a_list_does_not_name_is_gone),
