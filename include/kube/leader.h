@@ -24,7 +24,9 @@
  *   bindings may go out (fence_open).
  *
  * A step that fails is tried again for as long as the term lasts. Only a label that the API server
- * forbids or has no Pod for is given up, with a warning. When the term ends, nothing is sent any
+ * forbids or has no Pod for is given up, with a warning. While it leads, it looks every label_look_ms
+ * whether its Pod alone has the label, and sets that right: a late request of a process before, or
+ * somebody's hand, may have moved it, and without it the Service leads nowhere. When the term ends, nothing is sent any
  * more at once, verbs stop to answer, and the label goes off our Pod; it also does so at the start
  * of a process that stands for election.
  */
@@ -40,6 +42,7 @@ struct leader_options {
     struct own_pod own;      /* name NULL: we run in no Pod, and there is no label */
     int64_t call_timeout_ms; /* of one call about labels */
     int64_t retry_ms;        /* between two tries of a step that failed */
+    int64_t label_look_ms;   /* between two looks at the label of who leads */
     /* A complete list of pods that begins when it is called, see reflectors_consistent_pods.
      * `cancel` ends it with -ECANCELED, now or, if none runs, the next one; from any thread. */
     int (*consistent_pods)(void *self, int64_t timeout_ms, struct error *err);
@@ -54,7 +57,8 @@ int leader_start(const struct leader_options *options, struct leader **ret, stru
  * binding waits for. Returns whether bindings may go out now. */
 bool leader_status(struct leader *leader, char *out, size_t size);
 
-/* Stop, give up the Lease, join the threads, free. `clean` as in lease_stop. NULL is fine. */
+/* Stop, give up the Lease, join the threads, free. `clean` as in lease_stop; what a term that still
+ * waits for its predecessor's bindings leaves behind is never clean. NULL is fine. */
 void leader_stop(struct leader *leader, bool clean);
 
 #endif

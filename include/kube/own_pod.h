@@ -30,4 +30,9 @@ int own_pod_set_leader(struct kube_client *client, const struct own_pod *own, bo
  * Results as above. */
 int own_pod_clear_others(struct kube_client *client, const struct own_pod *own, struct error *err);
 
+/* Whether of all Pods of this component our own has the label, and no other. One call, which asks
+ * only for those that have it. Results as above; *ret only on 0. */
+int own_pod_leads_alone(struct kube_client *client, const struct own_pod *own, bool *ret,
+                        struct error *err);
+
 #endif

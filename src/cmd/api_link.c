@@ -28,6 +28,7 @@
 #define BACKOFF_MAX_MS 30000
 #define SMALL_CALL_TIMEOUT_MS 5000
 #define LEADER_RETRY_MS 1000
+#define LABEL_LOOK_MS 10000
 #define ROUND_S 1
 #define RIGHTS_ROUNDS 30 /* rights that were missing, or could not be asked for, are asked for again */
 #define NS_TO_MS INT64_C(1000000)
@@ -283,6 +284,7 @@ static int stand_for_election(struct api_link *link, struct error *err)
         .own = link->own,
         .call_timeout_ms = SMALL_CALL_TIMEOUT_MS,
         .retry_ms = LEADER_RETRY_MS,
+        .label_look_ms = LABEL_LOOK_MS,
         .consistent_pods = consistent_pods,
         .cancel = cancel_consistent_pods,
         .self = link,

@@ -199,6 +199,33 @@ static void take_label_off_locked(struct leader *leader)
         pause_locked(leader, term);
 }
 
+static int mend_label(struct leader *leader, struct error *err)
+{
+    bool alone = false;
+    int rc = own_pod_leads_alone(leader->client, &leader->options.own, &alone, err);
+    if (rc < 0 || alone)
+        return rc;
+    log_warning("Label of the leading Pod was moved, it is set again",
+                LOG_TEXT("namespace", leader->options.own.ns),
+                LOG_TEXT("pod", leader->options.own.name));
+    return set_labels(leader, true, err);
+}
+
+/* Look again after a while. What fails is tried again the next time; that the API server is away, or
+ * that a right is, is told elsewhere. */
+static void keep_label_locked(struct leader *leader)
+{
+    uint64_t term = leader->term;
+    struct error err = {0};
+    wait_locked(leader, term, now_ns(leader) + leader->options.label_look_ms * 1000000);
+    if (is_over_locked(leader, term))
+        return;
+    pthread_mutex_unlock(&leader->mutex);
+    if (mend_label(leader, &err) < 0)
+        log_info(2, "Label of the leading Pod not looked at", LOG_TEXT("err", err.text));
+    pthread_mutex_lock(&leader->mutex);
+}
+
 static void *run(void *self)
 {
     struct leader *leader = self;
@@ -208,6 +235,8 @@ static void *run(void *self)
             advance_locked(leader);
         else if (!leader->leads && leader->labelled)
             take_label_off_locked(leader);
+        else if (leader->leads && leader->client != NULL)
+            keep_label_locked(leader);
         else
             pthread_cond_wait(&leader->changed, &leader->mutex);
     }
@@ -326,13 +355,22 @@ bool leader_status(struct leader *leader, char *out, size_t size)
     return false;
 }
 
+/* Can no binding of those before us arrive any more? Our mark speaks for them, too. */
+static bool nothing_awaited(struct leader *leader)
+{
+    pthread_mutex_lock(&leader->mutex);
+    bool nothing = leader->clean || leader->step > STEP_WAIT;
+    pthread_mutex_unlock(&leader->mutex);
+    return nothing;
+}
+
 void leader_stop(struct leader *leader, bool clean)
 {
     if (leader == NULL)
         return;
     stop_thread(leader);
     if (leader->lease != NULL)
-        lease_stop(leader->lease, clean);
+        lease_stop(leader->lease, clean && nothing_awaited(leader));
     else
         ended(leader);
     leader_free(leader);

@@ -68,6 +68,32 @@ static int list_leaders(struct kube_client *client, const char *ns, struct strbu
     return rc;
 }
 
+/* The labelled Pods, as slices of `json`. */
+struct leaders {
+    struct strbuf json;
+    struct arena mem;
+    const struct str *items;
+    uint32_t count;
+};
+
+static void leaders_done(struct leaders *leaders)
+{
+    arena_done(&leaders->mem);
+    strbuf_done(&leaders->json);
+}
+
+static int find_leaders(struct kube_client *client, const struct own_pod *own,
+                        struct leaders *ret, struct error *err)
+{
+    *ret = (struct leaders){0};
+    arena_init(&ret->mem, 0);
+    int rc = list_leaders(client, own->ns, &ret->json, err);
+    if (rc == 0)
+        rc = object_list_items((struct str){ret->json.data, ret->json.len}, &ret->mem, &ret->items,
+                               &ret->count, err);
+    return rc;
+}
+
 static int clear_one(struct kube_client *client, const struct own_pod *own, struct str json,
                      struct arena *mem, struct error *err)
 {
@@ -81,17 +107,24 @@ static int clear_one(struct kube_client *client, const struct own_pod *own, stru
 
 int own_pod_clear_others(struct kube_client *client, const struct own_pod *own, struct error *err)
 {
-    struct strbuf json = {0};
-    struct arena mem;
-    arena_init(&mem, 0);
-    const struct str *items = NULL;
-    uint32_t count = 0;
-    int rc = list_leaders(client, own->ns, &json, err);
+    struct leaders leaders;
+    int rc = find_leaders(client, own, &leaders, err);
+    for (uint32_t i = 0; rc == 0 && i < leaders.count; i++)
+        rc = clear_one(client, own, leaders.items[i], &leaders.mem, err);
+    leaders_done(&leaders);
+    return rc;
+}
+
+int own_pod_leads_alone(struct kube_client *client, const struct own_pod *own, bool *ret,
+                        struct error *err)
+{
+    struct leaders leaders;
+    struct pod pod = {0};
+    int rc = find_leaders(client, own, &leaders, err);
+    if (rc == 0 && leaders.count == 1)
+        rc = object_decode_pod(leaders.items[0], &leaders.mem, &pod, err);
     if (rc == 0)
-        rc = object_list_items((struct str){json.data, json.len}, &mem, &items, &count, err);
-    for (uint32_t i = 0; rc == 0 && i < count; i++)
-        rc = clear_one(client, own, items[i], &mem, err);
-    arena_done(&mem);
-    strbuf_done(&json);
+        *ret = leaders.count == 1 && str_is(pod.id.name, own->name);
+    leaders_done(&leaders);
     return rc;
 }

@@ -170,6 +170,21 @@ def test_the_leader_is(cluster, kubelet, two, settle, how):
         replica.wait_truth(cluster)
 
 
+@pytest.mark.parametrize("how", ["taken off", "put on the other", "moved to the other"])
+def test_a_label_that_somebody_touches_comes_back(cluster, kubelet, two, settle, how):
+    """By hand here; the late request of a process that led before would do the same."""
+    leader, other = two
+    for replica, value, hows in ((leader, None, ("taken off", "moved to the other")),
+                                 (other, "true", ("put on the other", "moved to the other"))):
+        if how in hows:
+            kubelet.label(replica.pod, value)
+    cluster.create_pod("waits", percent(50))
+    wait_until(lambda: kubelet.labelled() == [leader.pod], "the leader alone has its label again")
+    cluster.wait_bound("waits")
+    assert leader.leads() and leader.said("Label of the leading Pod was moved") == 1
+    check(cluster.api, pods=1)
+
+
 @pytest.fixture
 def sleeper(cluster, kubelet, settle, schedule):
     """sleeper(step): a leader that fell asleep at this step of the bind of "first", which asks for

@@ -235,6 +235,10 @@ class Kubelet:
         return [pod["metadata"]["name"] for pod in self.pods()
                 if pod["metadata"]["labels"].get(LEADER) == "true"]
 
+    def label(self, name, value):
+        """Somebody sets the leader's label of a Pod, or takes it off (None)."""
+        self.plane.admin.patch(f"{self.path}/{name}", {"metadata": {"labels": {LEADER: value}}})
+
     def leader(self):
         """The replica whose Pod alone has the label and which binds, or None."""
         names = self.labelled()

@@ -44,6 +44,7 @@ static struct {
     atomic_int lease_status; /* of every call about the Lease; 0 = fine */
     atomic_bool labels_hang;
     atomic_bool other_leader; /* another Pod has the label */
+    atomic_bool alone;        /* our own has it, and no other */
     atomic_bool released;     /* the Lease was released with a mark */
     atomic_int lists, cleared, labelled, unlabelled;
     char lease[2048];
@@ -73,6 +74,8 @@ static struct script_act act(void *self, const struct script_request *request)
         act.how = SCRIPT_SILENT;
     if (strcmp(request->method, "GET") == 0) {
         atomic_fetch_add(&api.lists, 1);
+        if (atomic_load(&api.alone))
+            act.body = "{\"items\":[{\"metadata\":{\"name\":\"own\",\"uid\":\"2\"}}]}";
         if (atomic_load(&api.other_leader))
             act.body = "{\"items\":[{\"metadata\":{\"name\":\"other\",\"uid\":\"1\"}}]}";
     } else if (strstr(request->path, "/pods/other") != NULL) {
@@ -164,6 +167,7 @@ static int setup(void **state)
                                       .own = {.ns = "gpu", .name = "own"},
                                       .call_timeout_ms = 2000,
                                       .retry_ms = 5,
+                                      .label_look_ms = 60000,
                                       .consistent_pods = consistent_pods,
                                       .cancel = cancel};
     return 0;
@@ -294,6 +298,35 @@ static void outside_of_a_pod_there_is_no_label(void **state)
     start(false);
     WAIT_FOR(is_open());
     assert_int_equal(script_count(server), 0);
+}
+
+/* ---- leading ---- */
+
+/* A request of a process before that comes late, or somebody's hand. */
+static void a_label_that_was_moved_comes_back(void **state)
+{
+    (void)state;
+    options.label_look_ms = 20;
+    lease_options.retry_period_ms = 100;
+    atomic_store(&api.alone, true);
+    start(true);
+    WAIT_FOR(is_open());
+    int labelled = atomic_load(&api.labelled), lists = atomic_load(&api.lists);
+    WAIT_FOR(atomic_load(&api.lists) > lists + 3);
+    assert_int_equal(atomic_load(&api.labelled), labelled);
+
+    atomic_store(&api.label_status, 500);
+    atomic_store(&api.alone, false);
+    lists = atomic_load(&api.lists);
+    WAIT_FOR(atomic_load(&api.lists) > lists + 3);
+    atomic_store(&api.label_status, 0);
+    WAIT_FOR(atomic_load(&api.labelled) > labelled);
+    atomic_store(&api.alone, true);
+
+    int cleared = atomic_load(&api.cleared);
+    atomic_store(&api.other_leader, true);
+    WAIT_FOR(atomic_load(&api.cleared) > cleared);
+    assert_true(is_open());
 }
 
 /* ---- standing by ---- */
@@ -433,6 +466,28 @@ static void a_clean_stop_releases_the_lease(void **state)
     assert_non_null(strstr(api.lease, "\"deviceshare.io/clean-stop\":\"us_1\""));
 }
 
+/* Its predecessor was killed: until T + D are over, its own mark would promise too much. */
+static void a_stop_while_it_waits_is_not_clean(void **state)
+{
+    (void)state;
+    fence_done(&fence);
+    fence_init(&fence, (struct clock){.now_ns = read_clock}, 50000, 20000);
+    start(true);
+    WAIT_FOR(status_has("waits for those of its predecessor"));
+    leader_stop(leader, true);
+    leader = NULL;
+    assert_null(strstr(api.lease, "clean-stop"));
+
+    /* After a clean stop there is nothing to wait for, and nothing to be found out. */
+    atomic_store(&api.released, true);
+    atomic_store(&reads.hang, true);
+    start(true);
+    WAIT_FOR(atomic_load(&reads.reads) == 1);
+    leader_stop(leader, true);
+    leader = NULL;
+    assert_non_null(strstr(api.lease, "\"deviceshare.io/clean-stop\":\"us_1\""));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -445,6 +500,7 @@ int main(void)
         TEST(steps_that_fail_are_tried_again),
         TEST(a_label_that_is_forbidden_is_given_up),
         TEST(outside_of_a_pod_there_is_no_label),
+        TEST(a_label_that_was_moved_comes_back),
         TEST(who_stands_by_takes_its_label_off_and_does_not_answer),
         TEST(losing_the_lease_ends_everything),
         TEST(losing_it_while_reading_cancels_the_read),
@@ -452,6 +508,7 @@ int main(void)
         TEST(a_lease_about_to_end_shows),
         TEST(it_stops_at_once_in_every_step),
         TEST(a_clean_stop_releases_the_lease),
+        TEST(a_stop_while_it_waits_is_not_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

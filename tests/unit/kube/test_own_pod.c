@@ -86,6 +86,33 @@ static void takes_it_off_all_others(void **state)
     assert_true(starts(2, "PATCH /api/v1/namespaces/gpu/pods/extender-c "));
 }
 
+static void knows_whether_it_leads_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body;
+        bool alone;
+    } cases[] = {
+        {"{\"items\":[" POD("extender-b", "2-b") "]}", true},
+        {"{\"items\":[]}", false},
+        {"{\"items\":[" POD("extender-a", "1-a") "]}", false},
+        {"{\"items\":[" POD("extender-a", "1-a") "," POD("extender-b", "2-b") "]}", false},
+    };
+    for (unsigned i = 0; i < 4; i++) {
+        bool alone = !cases[i].alone;
+        acts[i].body = cases[i].body;
+        assert_int_equal(own_pod_leads_alone(client, &own, &alone, &err), 0);
+        assert_int_equal(alone, cases[i].alone);
+    }
+    bool untouched = true;
+    acts[4].status = 403;
+    assert_int_equal(own_pod_leads_alone(client, &own, &untouched, &err), -EPERM);
+    acts[5].body = "{\"items\":[7]}";
+    assert_true(own_pod_leads_alone(client, &own, &untouched, &err) < 0);
+    assert_true(untouched);
+    assert_int_equal(script_count(server), 6);
+}
+
 static void failures_are_told_apart(void **state)
 {
     (void)state;
@@ -126,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(puts_the_label_on_and_takes_it_off),
         TEST(takes_it_off_all_others),
+        TEST(knows_whether_it_leads_alone),
         TEST(failures_are_told_apart),
         TEST(names_are_checked),
     };
