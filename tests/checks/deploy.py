@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """deploy.py BUILD: the files under deploy/ agree with each other and with the daemon.
 
-Whether Kubernetes takes them is for `make e2e` to say (tests/e2e/test_deploy.py).
+Whether Kubernetes takes them is for `make e2e` to say (tests/e2e/test_deploy.py, test_guide.py).
 """
 import pathlib
 import re
@@ -111,6 +111,19 @@ def check_kustomizations(files):
                    at(documents, 0, "kind") in (SCHEDULER_CONFIG, "Kustomization", "Component"))
         if not by_hand and path.resolve() not in used:
             fail(path, "no kustomization names it")
+
+
+def check_generated_names(files):
+    """kustomize writes the hash of a generated ConfigMap into every reference by its name, and takes a
+    role's resourceNames for that, whatever their resources are."""
+    generated = {generator["name"]: path for path in DEPLOY.rglob(KUSTOMIZATION)
+                 for generator in (at(files, path, 0) or {}).get("configMapGenerator", [])}
+    for kind in ("Role", "ClusterRole"):
+        for path, role in objects(files, kind):
+            for name in [name for rule in role["rules"] for name in rule.get("resourceNames", [])]:
+                if name in generated:
+                    fail(path, f"{name} among resourceNames would get the hash of the ConfigMap of that "
+                         f"name, which {generated[name]} generates")
 
 
 # ---- the daemon's configuration ----
@@ -392,6 +405,7 @@ def main():
     if bad:
         sys.exit(1)
     check_kustomizations(files)
+    check_generated_names(files)
     check_config(program)
     check_rights(files)
     for path, deployment in objects(files, "Deployment"):

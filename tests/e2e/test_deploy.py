@@ -210,7 +210,8 @@ def test_a_pod_is_bound_by_what_is_shipped(plane, cluster, daemon, start_schedul
     cluster.create_gpu_node("n1", objects.gpus(1), form == "advertised")
     daemon.start()
     cluster.wait(daemon.leads, "the daemon leads and says so on its Pod")
-    assert daemon.readyz() == "ok"
+    # It may lead before it has listed everything.
+    cluster.wait(lambda: daemon.readyz() == "ok", "the daemon is ready")
     start_scheduler(scheduler_config(plane, overlay, form, tmp_path / "certs", daemon.port))
     for name in ("one", "two"):
         cluster.create_pod(name, {GPU: 50}, schedulerName="deviceshare")

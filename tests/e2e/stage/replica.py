@@ -246,14 +246,13 @@ class Kubelet:
         return found if found and found.leads() else None
 
 
-class Service:
-    """Stands in for kube-proxy: a new connection goes to the Pod with the leader's label, if it is
-    ready; an old one stays where it is."""
+class Forwarder:
+    """Stands in for kube-proxy: leads each new connection to where `find()` says, (host, port); an old
+    one stays where it is. While find() fails or returns None, whoever connects is turned away."""
 
-    def __init__(self, kubelet):
-        self.kubelet = kubelet
-        self.listener = socket.create_server(("127.0.0.1", free_port()))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+    def __init__(self, find, address=None):
+        self.find = find
+        self.listener = socket.create_server(address or ("127.0.0.1", free_port()))
         threading.Thread(target=self._accept, daemon=True).start()
 
     def stop(self):
@@ -261,11 +260,9 @@ class Service:
 
     def _target(self):
         try:
-            names = self.kubelet.labelled()
-        except (OSError, ApiError):
+            return self.find()
+        except (OSError, ApiError, NotYet):
             return None
-        return next((self.kubelet.replicas[name].port for name in names
-                     if name in self.kubelet.replicas and self.kubelet.told.get(name)), None)
 
     def _accept(self):
         while True:
@@ -276,9 +273,9 @@ class Service:
             threading.Thread(target=self._serve, args=[client], daemon=True).start()
 
     def _serve(self, client):
-        port = self._target()
+        target = self._target()
         try:
-            server = socket.create_connection(("127.0.0.1", port), timeout=5) if port else None
+            server = socket.create_connection(target, timeout=5) if target else None
         except OSError:
             server = None
         if server is None:
@@ -291,6 +288,20 @@ class Service:
         back.join()
         client.close()
         server.close()
+
+
+class Service(Forwarder):
+    """Leads to the Pod with the leader's label, if it is ready."""
+
+    def __init__(self, kubelet):
+        self.kubelet = kubelet
+        super().__init__(self._leader)
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def _leader(self):
+        return next((("127.0.0.1", self.kubelet.replicas[name].port)
+                     for name in self.kubelet.labelled()
+                     if name in self.kubelet.replicas and self.kubelet.told.get(name)), None)
 
 
 def _pour(source, target):
