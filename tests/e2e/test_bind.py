@@ -8,8 +8,9 @@ import time
 import pytest
 
 from stage import scheduler
-from stage.checker import check
-from stage.objects import ALLOCATED, CORE, GIB, MEMORY, RATIO, gpu, gpus, nic, percent, pod
+from stage.checker import Card, check, judge
+from stage.objects import ALLOCATED, CORE, FPGA, GIB, MEMORY, RATIO, SHARED, fpga, gpu, gpus, nic, percent, pod
+from stage.replica import allocated, believed
 
 NO_ROOM = "Insufficient gpu devices"
 # Shorter than in a cluster, so that a story does not wait; the rules between them hold.
@@ -47,7 +48,7 @@ def shares(stored, kind="gpu"):
 
 
 def test_each_kind_of_request_is_bound_with_one_write(plane, cluster, add_node, start):
-    add_node("n1", gpus(4) + [nic(0), nic(1)])
+    add_node("n1", gpus(4) + [nic(0), nic(1), fpga(0)])
     add_node("n2", gpus(8, memory=16 * GIB) + [nic(0)])
     start()
     requests = {
@@ -57,7 +58,10 @@ def test_each_kind_of_request_is_bound_with_one_write(plane, cluster, add_node, 
         "ratio": {RATIO: 25},
         "vendor": {"nvidia.com/gpu": 1},
         "two": {"koordinator.sh/gpu": 200},
+        "parts-of-two": {SHARED: 2, CORE: 60, MEMORY: "8Gi"},
         "net": {"koordinator.sh/gpu": 100, "koordinator.sh/rdma": 100},
+        "net-alone": {"koordinator.sh/rdma": 50},
+        "fpga": {FPGA: 50},
     }
     mark = plane.audit_mark()
     for name, request in requests.items():
@@ -72,7 +76,9 @@ def test_each_kind_of_request_is_bound_with_one_write(plane, cluster, add_node, 
     assert {entry.status for entry in writes} == {201}
 
 
-def test_a_full_cluster_and_one_more(cluster, add_node, start):
+def test_a_full_cluster_and_one_more(cluster, form, add_node, start):
+    # Where nodes advertise their cards, kube-scheduler itself sees that the sum is used up.
+    no_room = f"Insufficient {CORE}" if form == "advertised" else NO_ROOM
     for name in ("n1", "n2", "n3"):
         add_node(name, gpus(4))
     start()
@@ -83,14 +89,16 @@ def test_a_full_cluster_and_one_more(cluster, add_node, start):
         cluster.wait_bound(f"pod-{number}")
     check(cluster.api, pods=len(sizes))
     cluster.create_pod("last", percent(50))
-    cluster.wait_unschedulable("last")
+    message = cluster.wait_unschedulable("last", no_room)
+    assert message.startswith("0/3 nodes are available: ") and f"3 {no_room}" in message
+    assert cluster.wait_event("last", "FailedScheduling", f"3 {no_room}")
     cluster.mark_terminating("pod-0")
     time.sleep(2)
     assert not cluster.pod("last")["spec"].get("nodeName")
     cluster.delete_pod("pod-0")
     cluster.wait_bound("last")
     cluster.create_pod("another", percent(100))
-    cluster.wait_unschedulable("another")
+    cluster.wait_unschedulable("another", no_room)
     cluster.finish_pod("pod-1")
     cluster.wait_bound("another")
     check(cluster.api)
@@ -105,8 +113,11 @@ def test_a_burst_of_many_writers(cluster, add_node, start):
                          for number, request in enumerate(choices)], writers=8)
     cluster.wait_all_bound(300)
     check(cluster.api, pods=300)
-    booked = {pod["uid"] for node in daemon.cache()["nodes"] for pod in node["pods"]}
-    assert booked == {pod["metadata"]["uid"] for pod in cluster.pods()}
+    # Every amount of every card, of the annotations alone and of the daemon.
+    assert believed(daemon.cache()) == allocated(cluster.pods())
+    used = {Card(node["name"], card["type"], card["minor"]): card["used"]
+            for node in daemon.cache()["nodes"] for card in node["cards"] if card["used"]}
+    assert used == {card: dict(sums) for card, sums in judge(cluster.api).used.items()}
 
 
 @pytest.mark.parametrize("how", ["crash", "end"])

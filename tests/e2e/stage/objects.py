@@ -32,6 +32,11 @@ def nic(minor, **more):
             "resources": {RDMA: "100"}, **more}
 
 
+def fpga(minor, **more):
+    return {"type": "fpga", "minor": minor, "id": f"0000:{minor + 65:02x}:00.0", "health": True,
+            "resources": {FPGA: "100"}, **more}
+
+
 def gpus(count, memory=80 * GIB):
     return [gpu(minor, memory) for minor in range(count)]
 

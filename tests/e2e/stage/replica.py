@@ -93,9 +93,7 @@ class Replica(Extender):
 
     def booked(self):
         """{uid: (node, shares)} of what it believes of the cluster."""
-        return {pod["uid"]: (node["name"], tuple(sorted(map(_share, pod["shares"]))))
-                for node in self.cache()["nodes"] for pod in node["pods"]}
-
+        return believed(self.cache())
 
     def wait_truth(self, cluster):
         """Within the janitor's bound, its bookings are the API server's annotations."""
@@ -111,6 +109,12 @@ class Replica(Extender):
 
 def _share(share):
     return share["type"], share["minor"], tuple(sorted(share["amount"].items()))
+
+
+def believed(cache):
+    """{uid: (node, shares)} of what a daemon says of itself in /debug/cache."""
+    return {pod["uid"]: (node["name"], tuple(sorted(map(_share, pod["shares"]))))
+            for node in cache["nodes"] for pod in node["pods"]}
 
 
 def allocated(pods):
