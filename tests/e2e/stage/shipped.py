@@ -5,11 +5,15 @@ arguments, environment, volumes, ports, probes and account are theirs.
 
 Without containers and networks, each Pod has an address on loopback of its own, on which its ports are
 free, and its volumes lie in a folder; names of both in files and arguments are replaced. An API server
-takes no loopback address for a Pod, so it is told another one."""
+takes no loopback address for a Pod, so it is told another one. Where programs may have mounts of their own,
+they find their account where kubelet would have put it."""
 import base64
+import functools
 import http.client
+import os
 import random
 import ssl
+import subprocess
 
 from .api import STRATEGIC
 from .parts import BUILD, binary
@@ -18,6 +22,20 @@ from .replica import Forwarder
 
 _PROGRAMS = {"deviceshare-extender": lambda: BUILD / "deviceshare-extender",
              "kube-scheduler": lambda: binary("kube-scheduler")}
+# What kubelet mounts into each Pod, at the place where programs look for it.
+_WITH_ACCOUNT = """mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io &&
+ln -s "$0" /run/secrets/kubernetes.io/serviceaccount && exec "$@" """
+
+
+@functools.cache
+def _private_mounts():
+    """The command that gives a program mounts of its own; None where that is not permitted."""
+    command = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
+    tried = subprocess.run([*command, "true"], capture_output=True, check=False)
+    if tried.returncode != 0:
+        print("no private mounts here: Pods get a kubeconfig instead of their account's folder")
+        return None
+    return command
 
 
 class Node:
@@ -81,18 +99,35 @@ class Node:
         mounts = self._mount(name, pod["spec"], container)
         if mounts is None:
             return None
-        account = self.plane.service_account_kubeconfig(self.namespace,
-                                                        pod["spec"]["serviceAccountName"])
-        arguments = [self._here(name, mounts, argument) for argument in container["args"]]
-        if image == "kube-scheduler":
-            config, = mounts["/etc/deviceshare/config"].iterdir()
-            config.write_text(config.read_text() + f"clientConnection:\n  kubeconfig: {account}\n")
-            arguments.append(f"--bind-address={self.addresses[name][1]}")
-        else:
-            arguments.append(f"--kubeconfig={account}")
+        program = [_PROGRAMS[image](), *(self._here(name, mounts, argument)
+                                         for argument in container["args"])]
         env = {variable["name"]: _field(pod, variable["valueFrom"]["fieldRef"]["fieldPath"])
                for variable in container.get("env", [])}
-        return self.plane.process(name, _PROGRAMS[image](), *arguments, env=env)
+        if image == "kube-scheduler":
+            program.append(f"--bind-address={self.addresses[name][1]}")
+        account = pod["spec"]["serviceAccountName"]
+        if _private_mounts():
+            env |= {"KUBERNETES_SERVICE_HOST": "127.0.0.1",
+                    "KUBERNETES_SERVICE_PORT": str(self.plane.port)}
+            program = [*_private_mounts(), "sh", "-c", _WITH_ACCOUNT,
+                       self._account_folder(name, account), *program]
+        else:
+            kubeconfig = self.plane.service_account_kubeconfig(self.namespace, account)
+            if image == "kube-scheduler":
+                config, = mounts["/etc/deviceshare/config"].iterdir()
+                config.write_text(config.read_text()
+                                  + f"clientConnection:\n  kubeconfig: {kubeconfig}\n")
+            else:
+                program.append(f"--kubeconfig={kubeconfig}")
+        return self.plane.process(name, *program, env=env)
+
+    def _account_folder(self, name, account):
+        folder = self.directory / name / "serviceaccount"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "token").write_text(self.plane.service_account_token(self.namespace, account))
+        (folder / "ca.crt").write_text(self.plane.authority.cert.read_text())
+        (folder / "namespace").write_text(self.namespace)
+        return folder
 
     def _mount(self, name, spec, container):
         """{mountPath: folder} of the container's volumes, or None while one cannot be mounted."""
