@@ -12,12 +12,15 @@
  * Text to uint32 map: open addressing, linear probing, stored 64-bit hashes, deletion by backward
  * shift (no tombstones). Keys are borrowed: the owner keeps the bytes alive and unchanged while they
  * are in the map. Hashes are seeded once a process from the kernel, because tenants choose pod names.
- * Not thread safe.
+ * A map that grows moves a few entries with each change that follows, so that none takes long: until
+ * the last one is moved, entries lie in two tables. Not thread safe.
  */
 struct map {
     struct map_slot *slots;
     uint32_t capacity; /* power of two, or 0 */
     uint32_t count;
+    struct map_slot *old; /* what it grew out of, NULL when all has been moved */
+    uint32_t old_capacity, moved; /* slots below `moved` are */
 };
 
 #define MAP_NONE UINT32_MAX /* "not there"; never a legal value */

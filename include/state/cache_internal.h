@@ -264,7 +264,8 @@ void cache_find_doubled_locked(struct cache *cache, const struct node *node);
 /* The pod's place ends: it is not one of those any more. */
 void cache_undouble_locked(struct cache *cache, struct pod_record *pod);
 
-/* Take the charges of a placed pod off the cards (not its place), and put them on again, computed anew. */
+/* Take the charges of a placed pod off the cards (not its place), and put them on again, computed anew. What
+ * the cards come to is for the caller to add up, once for all that he changes. */
 void cache_uncharge_locked(struct cache *cache, struct pod_record *pod);
 void cache_charge_locked(struct cache *cache, struct pod_record *pod);
 

@@ -8,13 +8,19 @@
 
 #include "base/mem.h"
 
+/* A table of zeroes is an empty one, so that a large one costs nothing before it is used. */
 struct map_slot {
     uint64_t hash;
-    struct str key;
-    uint32_t value; /* MAP_NONE = free slot */
+    struct str key;     /* len KEY_GONE: the entry that was here is in the larger table, or nowhere */
+    uint32_t after_value; /* one more than the value; 0 = free slot */
 };
 
-enum { CAPACITY_FIRST = 16 };
+/* No key is that long. */
+#define KEY_GONE SIZE_MAX
+
+/* Growing doubles the capacity when three quarters of it are used: two slots moved with each change
+ * would be enough. */
+enum { CAPACITY_FIRST = 16, MOVE_SLOTS = 16 };
 
 static uint64_t seed[2];
 static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
@@ -82,84 +88,121 @@ void map_init(struct map *map)
 void map_done(struct map *map)
 {
     mem_free(map->slots);
+    mem_free(map->old);
     map_init(map);
 }
 
-/* The slot of `key`, or the free slot where it would go. The table always has a free slot. */
-static uint32_t find_slot(const struct map *map, uint64_t hash, struct str key)
+/* The slot of `key`, or the free slot where it would go. A table always has a free slot. */
+static struct map_slot *find_slot(struct map_slot *slots, uint32_t capacity, uint64_t hash,
+                                  struct str key)
 {
-    uint32_t mask = map->capacity - 1;
-    uint32_t i = (uint32_t)hash & mask;
-    while (map->slots[i].value != MAP_NONE &&
-           (map->slots[i].hash != hash || !str_eq(map->slots[i].key, key)))
-        i = (i + 1) & mask;
-    return i;
+    uint32_t i = (uint32_t)hash & (capacity - 1);
+    while (slots[i].after_value != 0 && (slots[i].hash != hash || !str_eq(slots[i].key, key)))
+        i = (i + 1) & (capacity - 1);
+    return &slots[i];
+}
+
+/* The slot of a key that is there, or NULL. */
+static struct map_slot *find(const struct map *map, uint64_t hash, struct str key)
+{
+    struct map_slot *slot = find_slot(map->slots, map->capacity, hash, key);
+    if (slot->after_value == 0 && map->old != NULL)
+        slot = find_slot(map->old, map->old_capacity, hash, key);
+    return slot->after_value != 0 ? slot : NULL;
 }
 
 uint32_t map_get(const struct map *map, struct str key)
 {
     if (map->count == 0)
         return MAP_NONE;
-    return map->slots[find_slot(map, hash_of(key), key)].value;
+    const struct map_slot *slot = find(map, hash_of(key), key);
+    return slot != NULL ? slot->after_value - 1 : MAP_NONE;
+}
+
+/* Slots of the old table are marked, not freed: others are found past them. */
+static void move_some(struct map *map)
+{
+    for (unsigned i = 0; i < MOVE_SLOTS && map->old != NULL; i++) {
+        struct map_slot *slot = &map->old[map->moved++];
+        if (slot->after_value != 0 && slot->key.len != KEY_GONE) {
+            *find_slot(map->slots, map->capacity, slot->hash, slot->key) = *slot;
+            slot->key = (struct str){NULL, KEY_GONE};
+        }
+        if (map->moved == map->old_capacity) {
+            mem_free(map->old);
+            map->old = NULL;
+        }
+    }
 }
 
 static int grow(struct map *map)
 {
     if (map->capacity > UINT32_MAX / 2)
         return -ENOMEM;
-    struct map bigger = {.capacity = map->capacity > 0 ? map->capacity * 2 : CAPACITY_FIRST,
-                         .count = map->count};
-    bigger.slots = mem_calloc(bigger.capacity, sizeof(*bigger.slots));
-    if (bigger.slots == NULL)
+    assert(map->old == NULL);
+    uint32_t capacity = map->capacity > 0 ? map->capacity * 2 : CAPACITY_FIRST;
+    struct map_slot *slots = mem_calloc(capacity, sizeof(*slots));
+    if (slots == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0; i < bigger.capacity; i++)
-        bigger.slots[i].value = MAP_NONE;
-
-    for (uint32_t i = 0; i < map->capacity; i++) {
-        const struct map_slot *slot = &map->slots[i];
-        if (slot->value != MAP_NONE)
-            bigger.slots[find_slot(&bigger, slot->hash, slot->key)] = *slot;
-    }
-    mem_free(map->slots);
-    *map = bigger;
+    map->old = map->slots;
+    map->old_capacity = map->capacity;
+    map->moved = 0;
+    map->slots = slots;
+    map->capacity = capacity;
     return 0;
 }
 
 int map_put(struct map *map, struct str key, uint32_t value)
 {
-    assert(value != MAP_NONE);
+    assert(value != MAP_NONE && key.len != KEY_GONE);
     pthread_once(&seed_once, draw_seed);
 
     uint64_t hash = hash_of(key);
-    bool known = map->count > 0 && map->slots[find_slot(map, hash, key)].value != MAP_NONE;
+    struct map_slot *known = map->count > 0 ? find(map, hash, key) : NULL;
+    if (known != NULL) {
+        known->key = key;
+        known->after_value = value + 1;
+        return 0;
+    }
+    move_some(map);
     bool full = map->capacity == 0 || map->count >= map->capacity / 4 * 3;
-    if (!known && full && grow(map) < 0)
+    if (full && grow(map) < 0)
         return -ENOMEM;
-
-    map->slots[find_slot(map, hash, key)] =
-        (struct map_slot){.hash = hash, .key = key, .value = value};
-    map->count += !known;
+    *find_slot(map->slots, map->capacity, hash, key) =
+        (struct map_slot){.hash = hash, .key = key, .after_value = value + 1};
+    map->count++;
     return 0;
 }
 
-bool map_remove(struct map *map, struct str key)
+/* Close the gap: an entry moves back when the hole lies on its way from its home slot. */
+static void close_gap(const struct map *map, uint32_t hole)
 {
-    if (map->count == 0)
-        return false;
     uint32_t mask = map->capacity - 1;
-    uint32_t hole = find_slot(map, hash_of(key), key);
-    if (map->slots[hole].value == MAP_NONE)
-        return false;
-
-    /* Close the gap: an entry moves back when the hole lies on its way from its home slot. */
-    for (uint32_t i = (hole + 1) & mask; map->slots[i].value != MAP_NONE; i = (i + 1) & mask) {
+    for (uint32_t i = (hole + 1) & mask; map->slots[i].after_value != 0; i = (i + 1) & mask) {
         uint32_t home = (uint32_t)map->slots[i].hash & mask;
         if (((i - home) & mask) >= ((i - hole) & mask)) {
             map->slots[hole] = map->slots[i];
             hole = i;
         }
     }
-    map->slots[hole] = (struct map_slot){.value = MAP_NONE};
+    map->slots[hole] = (struct map_slot){0};
+}
+
+bool map_remove(struct map *map, struct str key)
+{
+    if (map->count == 0)
+        return false;
+    uint64_t hash = hash_of(key);
+    struct map_slot *slot = find_slot(map->slots, map->capacity, hash, key), *old = NULL;
+    if (slot->after_value == 0 && map->old != NULL)
+        old = find_slot(map->old, map->old_capacity, hash, key);
+    if (slot->after_value != 0)
+        close_gap(map, (uint32_t)(slot - map->slots));
+    else if (old != NULL && old->after_value != 0)
+        old->key = (struct str){NULL, KEY_GONE};
+    else
+        return false;
     map->count--;
+    move_some(map);
     return true;
 }

@@ -367,12 +367,12 @@ static void replace_rows(struct cache *cache, struct node *node, struct card_ran
     node->texts = texts;
     memset(node->count, 0, sizeof node->count);
     fill_rows(node, inventory, order);
-    add_up(cache, node);
     cache->counts.view.cards += card_count(node);
     cache->gains++;
     cache_pack_stale_locked(cache, (uint32_t)(node - cache->nodes));
     for (struct pod_record *pod = node->pods; pod != NULL; pod = pod->next)
         cache_charge_locked(cache, pod);
+    add_up(cache, node);
     cache_find_doubled_locked(cache, node);
 }
 
@@ -513,7 +513,6 @@ static void apply_charges(struct cache *cache, const struct pod_record *pod, int
         if (row != UINT32_MAX)
             cards_charge(columns, row, &charge->amount, charge->beside + 1, sign);
     }
-    add_up(cache, node);
 }
 
 static void count_trust(struct cache *cache, const struct pod_record *pod, int sign)
@@ -624,6 +623,7 @@ void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t sl
     pod->rejected = false;
     host_add(&node->used, &pod->host, 1);
     cache_charge_locked(cache, pod);
+    add_up(cache, node);
     cache_pack_stale_locked(cache, slot);
     cache_set_state_locked(cache, pod, state);
     if (state == BOOKING_BOUND)
@@ -640,6 +640,7 @@ void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
     cache_set_allocating_locked(cache, pod, false);
     cache_undouble_locked(cache, pod);
     cache_uncharge_locked(cache, pod);
+    add_up(cache, &cache->nodes[slot]);
     host_add(&cache->nodes[slot].used, &pod->host, -1);
     cache_pack_stale_locked(cache, slot);
     *pod->link = pod->next;

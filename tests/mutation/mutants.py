@@ -77,6 +77,8 @@ MUTANTS = [
      "    if (record != NULL)\n        record->unknown_outcome = false;\n"),
     ("src/state/cache_pods.c", "    if (held == slot)\n        cache->gains = gains;", "    cache->gains = gains;"),
     # ---- questions ----
+    ("src/state/cache.c", "    cache_node_touched_locked(cache, (uint32_t)(node - cache->nodes));\n", ""),
+    ("src/state/cache_query.c", "if (scan->memo == NULL || slot == scan->own)", "if (scan->memo == NULL)"),
     ("src/state/cache_query.c", "unknown -= victim->trust == CHARGE_UNKNOWN;", ""),
     ("src/state/cache_query.c", "if (victim == NULL || victim->node != slot || victim->scan_epoch == epoch)",
      "if (victim == NULL || victim->node != slot)"),

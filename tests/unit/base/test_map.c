@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -119,6 +120,56 @@ static void test_many_keys(void **state)
     map_done(&map);
 }
 
+/* While it grows, a map is in two tables for a long time: many keys come and go, each in a block of its
+ * own that is freed when the key has gone. */
+static void test_growing_in_pieces_equals_an_array(void **state)
+{
+    (void)state;
+    enum { STEPS = 40000, MANY = 12000 };
+    static char *texts[MANY];
+    static uint32_t model[MANY];
+    struct map map;
+    uint32_t count = 0, in_pieces = 0;
+    uint64_t random = 88172645463325252u;
+    map_init(&map);
+    memset(model, 0xff, sizeof(model));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        uint32_t i = (uint32_t)(random >> 20) % MANY, other = (uint32_t)(random >> 40) % MANY;
+        char name[24];
+        struct str sought = {name, (size_t)snprintf(name, sizeof(name), "pod-%u", i)};
+        if (random >> 60 < 12) {
+            if (model[i] == MAP_NONE)
+                texts[i] = strdup(name);
+            assert_int_equal(map_put(&map, str_from(texts[i]), step), 0);
+            count += model[i] == MAP_NONE;
+            model[i] = step;
+        } else {
+            assert_int_equal(map_remove(&map, sought), model[i] != MAP_NONE);
+            count -= model[i] != MAP_NONE;
+            model[i] = MAP_NONE;
+            free(texts[i]);
+            texts[i] = NULL;
+        }
+        in_pieces += map.old != NULL;
+        assert_int_equal(map.count, count);
+        assert_int_equal(map_get(&map, sought), model[i]);
+        sought.len = (size_t)snprintf(name, sizeof(name), "pod-%u", other);
+        assert_int_equal(map_get(&map, sought), model[other]);
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        char name[24];
+        struct str sought = {name, (size_t)snprintf(name, sizeof(name), "pod-%u", i)};
+        assert_int_equal(map_get(&map, sought), model[i]);
+        free(texts[i]);
+        texts[i] = NULL;
+    }
+    assert_true(in_pieces > 500 && map.old == NULL);
+    map_done(&map);
+}
+
 static void test_put_without_memory_changes_nothing(void **state)
 {
     (void)state;
@@ -151,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_put_replaces_value_and_key_pointer),
         cmocka_unit_test(test_any_order_of_changes_equals_an_array),
         cmocka_unit_test(test_many_keys),
+        cmocka_unit_test(test_growing_in_pieces_equals_an_array),
         cmocka_unit_test(test_put_without_memory_changes_nothing),
     };
     return cmocka_run_group_tests(tests, name_keys, NULL);
