@@ -98,7 +98,7 @@ static void test_nothing_is_remembered_that_has_changed(void **state)
     struct error err = {0};
     struct cache *cache = cache_new(UNKNOWN_PODS_CLOSE);
     struct device card = {.kind = DEVICE_GPU, .healthy = true, .total = {100, 100, 1 << 30}};
-    struct inventory inventory = {&card, 1};
+    struct inventory inventory = {.devices = &card, .count = 1};
     struct node_facts facts = {.name = STR("node")};
     struct share share = {.kind = DEVICE_GPU, .amount = {.percent = 50, .ratio = 50}};
     struct pod pod = {
