@@ -47,10 +47,6 @@ int object_decode_pod(struct str json, struct arena *mem, struct pod *ret, struc
  * annotation says. pod->request_problem is set. */
 int object_decode_pod_place(struct str json, struct arena *mem, struct pod *ret, struct error *err);
 
-/* Labels that name the model of a node's cards. */
-#define LABEL_GPU_MODEL   "node.koordinator.sh/gpu-model"
-#define LABEL_GPU_PRODUCT "nvidia.com/gpu.product"
-
 /* A Node. What it can give of CPU and memory is allocatable, or capacity where that says nothing. A vendor's whole cards (core/request.h) above zero in status.capacity or status.allocatable mean
  * a device plugin; one whose cards are all sick has capacity only. -EINVAL for what is no quantity there. A
  * registration of HAMi's device plugin that cannot be read is not an error but ret->registration. */

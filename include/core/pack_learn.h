@@ -19,8 +19,9 @@ struct pack_mix {
     uint32_t models;        /* how many the cluster has */
     uint32_t cluster_cards; /* how many cards; sets how fast scarcity fades */
     /* Of a mix that is only a sample: as many pods, of the largest value seen, are taken to be
-     * missing on each model. Counts only if some pods are bound to models at all. */
+     * missing on each model that is present. Counts only if some pods are bound to models at all. */
     double missing;
+    uint64_t present; /* models that some cards are of, as bits; 0: all of them */
     uint32_t guessed; /* the last so many demands are a guess, which knows nothing of models */
 };
 

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "core/device.h"
 #include "core/hami.h"
+#include "core/models.h"
 #include "core/pod_policy.h"
 #include "core/request.h"
 
@@ -49,6 +50,7 @@ struct pod {
     struct host_amount host; /* CPU and memory that it asks for in all */
 
     struct card_selection selection; /* which GPUs its annotations want */
+    struct model_rule models; /* which models of GPUs its nodeSelector and node affinity demand */
     struct gpu_room *room; /* for its request's detail (core/hami.h); NULL if it can have none */
 
     enum annotation_state annotation; /* scheduling.koordinator.sh/device-allocated, or HAMi's */

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/models.h"
 #include "core/pack_site.h"
 
 /*
@@ -43,9 +44,13 @@ struct packing {
     int64_t learned_ns;
 };
 
-/* The number of a model of cards, made when it is new. Models beyond the last number, and those that
- * there is no memory for, are as one without a name. */
+/* The number of the model of a Node's cards, made when it is new. Models beyond the last number, and
+ * those that there is no memory for, are as one without a name. */
 uint32_t packing_model(struct packing *packing, struct str name);
+
+/* The models that a pod may use, as bits. Pods and Nodes come in any order, so models that the rule names
+ * get numbers too; but not more than half of all, which are kept for those of Nodes. */
+uint64_t packing_allowed(struct packing *packing, const struct model_rule *rule);
 
 /* Free all of it. */
 void packing_done(struct packing *packing);

@@ -8,6 +8,7 @@
 #include "codec/extender.h"
 #include "codec/hami.h"
 #include "codec/host.h"
+#include "codec/model_rule.h"
 #include "codec/pod.h"
 #include "codec/reader.h"
 #include "codec/reader_index.h"

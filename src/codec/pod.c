@@ -6,6 +6,7 @@
 #include "codec/annotation.h"
 #include "codec/hami.h"
 #include "codec/host.h"
+#include "codec/model_rule.h"
 #include "codec/reader.h"
 
 /* The amounts of the device resources in one map of quantities. A current name wins over its old one. */
@@ -256,7 +257,7 @@ static int decode_host(const struct reader_field *resources, const struct reader
 static int decode_spec(const struct reader_field *spec, bool with_request, struct arena *mem,
                        struct pod *pod, struct error *err)
 {
-    enum { NODE_NAME, PRIORITY, INIT_CONTAINERS, CONTAINERS, OVERHEAD, RESOURCES };
+    enum { NODE_NAME, PRIORITY, INIT_CONTAINERS, CONTAINERS, OVERHEAD, RESOURCES, SELECTOR, AFFINITY };
     struct reader_field fields[] = {
         [NODE_NAME] = {.name = "nodeName"},
         [PRIORITY] = {.name = "priority"},
@@ -264,6 +265,8 @@ static int decode_spec(const struct reader_field *spec, bool with_request, struc
         [CONTAINERS] = {.name = "containers"},
         [OVERHEAD] = {.name = "overhead"},
         [RESOURCES] = {.name = "resources"},
+        [SELECTOR] = {.name = "nodeSelector"},
+        [AFFINITY] = {.name = "affinity"},
     };
     int64_t priority = 0;
     int rc = reader_field_object(spec, READER_FIELDS(fields), err);
@@ -278,6 +281,8 @@ static int decode_spec(const struct reader_field *spec, bool with_request, struc
         rc = decode_resources(&fields[OVERHEAD], &pod->overhead, err);
     if (rc == 0 && with_request)
         rc = decode_host(&fields[RESOURCES], &fields[OVERHEAD], pod, err);
+    if (rc == 0)
+        rc = model_rule_decode(&fields[SELECTOR], &fields[AFFINITY], mem, &pod->models, err);
     pod->priority = (int32_t)priority;
     return rc < 0 ? reader_at(err, "%s", spec->name) : 0;
 }

@@ -223,7 +223,8 @@ static void add_to_group(struct pack_tables *tables, uint64_t models, double wei
 static void add_missing(const struct pack_mix *mix, double largest, struct pack_tables *tables)
 {
     for (uint32_t model = 0; model < mix->models; model++)
-        add_to_group(tables, UINT64_C(1) << model, mix->missing * largest);
+        if (mix->present == 0 || pack_allows(mix->present, model))
+            add_to_group(tables, UINT64_C(1) << model, mix->missing * largest);
 }
 
 static void learn_groups(const struct pack_mix *mix, struct pack_tables *tables)

@@ -210,7 +210,24 @@ void debug_cache(void *self, const struct http_request *request, struct http_rep
 
 /* ---- what packing goes by ---- */
 
-static void add_spec(struct strbuf *out, const struct pack_spec_view *spec)
+/* The models that a pod may use, where it is bound to some. */
+static void add_models(struct strbuf *out, const struct pack_view *view, uint64_t models)
+{
+    uint32_t count = 0;
+    if (models == PACK_MODELS_ANY)
+        return;
+    strbuf_puts(out, ",\"models\":[");
+    for (uint32_t i = 0; i < view->model_count; i++) {
+        if (!pack_allows(models, i))
+            continue;
+        strbuf_puts(out, count++ > 0 ? "," : "");
+        strbuf_json_string(out, view->models[i].name);
+    }
+    strbuf_putc(out, ']');
+}
+
+static void add_spec(struct strbuf *out, const struct pack_view *view,
+                     const struct pack_spec_view *spec)
 {
     strbuf_printf(out,
                   "{\"share\":%.6f,\"cpuMilli\":%lld,\"memoryMiB\":%lld,\"cards\":%d,"
@@ -219,6 +236,7 @@ static void add_spec(struct strbuf *out, const struct pack_spec_view *spec)
                   spec->pod.cards, spec->pod.milli);
     if (spec->bytes > 0)
         strbuf_printf(out, ",\"gpuMemoryBytes\":%lld", (long long)spec->bytes);
+    add_models(out, view, spec->pod.models);
 }
 
 static void add_learned(struct strbuf *out, const struct pack_view *view, int64_t now_ns)
@@ -259,7 +277,7 @@ static void add_prices(struct strbuf *out, const struct pack_view *view)
     strbuf_puts(out, "],\n\"severalCards\":[");
     for (uint32_t i = 0; i < view->scarce_count; i++) {
         strbuf_puts(out, i > 0 ? ",\n" : "\n");
-        add_spec(out, &view->scarce[i]);
+        add_spec(out, view, &view->scarce[i]);
         strbuf_printf(out, ",\"copies\":%lld,\"price\":%.6f}",
                       (long long)view->scarce[i].copies, view->scarce[i].price);
     }
@@ -282,7 +300,7 @@ void debug_policy(void *self, const struct http_request *request, struct http_re
     strbuf_puts(out, ",\n\"mix\":[");
     for (uint32_t i = 0; i < view.mix_count; i++) {
         strbuf_puts(out, i > 0 ? ",\n" : "\n");
-        add_spec(out, &view.mix[i]);
+        add_spec(out, &view, &view.mix[i]);
         strbuf_putc(out, '}');
     }
     strbuf_puts(out, "],\n\"valueOfPercent\":[");

@@ -19,14 +19,15 @@ struct pack_book {
 
 /* ---- models ---- */
 
-uint32_t packing_model(struct packing *packing, struct str name)
+/* The number of a model, a new one if there are fewer than `room`; 0 if there is none to be had. */
+static uint32_t number_of(struct packing *packing, struct str name, uint32_t room)
 {
     if (packing->model_count == 0)
         packing->models[packing->model_count++] = (struct str){"", 0};
     for (uint32_t i = 0; i < packing->model_count; i++)
         if (str_eq(packing->models[i], name))
             return i;
-    if (packing->model_count == PACK_MODELS_MAX)
+    if (packing->model_count >= room)
         return 0;
     char *copy = mem_calloc(name.len, 1);
     if (copy == NULL)
@@ -34,6 +35,26 @@ uint32_t packing_model(struct packing *packing, struct str name)
     memcpy(copy, name.data, name.len);
     packing->models[packing->model_count] = (struct str){copy, name.len};
     return packing->model_count++;
+}
+
+uint32_t packing_model(struct packing *packing, struct str name)
+{
+    return number_of(packing, name, PACK_MODELS_MAX);
+}
+
+static void number_names(struct packing *packing, const struct model_term *term)
+{
+    for (uint32_t i = 0; i < term->count; i++)
+        for (uint32_t n = 0; n < term->conditions[i].count; n++)
+            (void)number_of(packing, term->conditions[i].names[n], PACK_MODELS_MAX / 2);
+}
+
+uint64_t packing_allowed(struct packing *packing, const struct model_rule *rule)
+{
+    number_names(packing, &rule->always);
+    for (uint32_t i = 0; i < rule->count; i++)
+        number_names(packing, &rule->terms[i]);
+    return models_allowed(rule, packing->models, packing->model_count);
 }
 
 void packing_done(struct packing *packing)
@@ -161,6 +182,8 @@ static void add_cards(const struct cache *cache, const struct node *node, struct
 {
     struct cards cards = cache_cards_locked(cache, node);
     uint32_t begin = cards_begin(&cards, DEVICE_GPU);
+    if (cards.count[DEVICE_GPU] > 0)
+        lesson->mix.present |= UINT64_C(1) << node->model;
     for (uint32_t row = begin; row < begin + cards.count[DEVICE_GPU]; row++) {
         lesson->cards += cards.at->has[row] != 0;
         lesson->bytes += (uint64_t)cards.at->total_bytes[row];
@@ -195,6 +218,22 @@ static struct pack_book *learn(struct lesson *lesson)
     }
     mem_free(work);
     return book;
+}
+
+/* A pod that may use all models that there are is bound to none. Nor is one that may use none of them: if
+ * it runs, then by labels that name the models in other words. */
+static void look_at_models(struct lesson *lesson)
+{
+    uint64_t present = lesson->mix.present;
+    for (uint32_t i = 0; i < lesson->sample.count; i++) {
+        struct pack_pod *pod = &lesson->sample.seen[i].pod;
+        pod->models &= present;
+        pod->list = 1; /* bound pods before others, as the simulator orders equals */
+        if (pod->models == 0 || pod->models == present) {
+            pod->models = PACK_MODELS_ANY;
+            pod->list = 0;
+        }
+    }
 }
 
 /* From now on decisions go by these tables; nothing is in the market yet. */
@@ -275,6 +314,7 @@ int cache_pack_prepare(struct cache *cache, int64_t now_ns)
     pthread_mutex_unlock(&cache->mutex);
     if (rc == 1) {
         look_at_cards(cache, lesson);
+        look_at_models(lesson);
         int64_t card_bytes = lesson->cards > 0 ? (int64_t)(lesson->bytes / lesson->cards) : 0;
         lesson->mix.missing = PACK_SAMPLE_MISSING;
         lesson->mix.cluster_cards = (uint32_t)lesson->cards;

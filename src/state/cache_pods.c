@@ -278,6 +278,7 @@ static void count_in_sample(struct cache *cache, const struct pod *pod,
     if (request == NULL || request->of[DEVICE_GPU].count == 0)
         return;
     struct pack_seen seen = pack_seen_of(request, &pod->host);
+    seen.pod.models = packing_allowed(&cache->packing, &pod->models);
     pack_sample_see(&cache->packing.sample, &seen);
 }
 

@@ -214,7 +214,7 @@ static int op_devices(void)
                 .kind = card->kind, .minor = minor, .healthy = card->healthy, .total = card->total};
         }
     }
-    struct inventory inventory = {devices, (uint32_t)node->card_count};
+    struct inventory inventory = {.devices = devices, .count = (uint32_t)node->card_count};
     struct error err;
     assert_int_equal(cache_devices_set(cache, world_node_name(n), &inventory, &err), 0);
     return n;
@@ -239,7 +239,7 @@ static int op_bad_devices(void)
     default:
         devices[0].total.bytes = CARD_BYTES_MAX + 1;
     }
-    struct inventory inventory = {devices, 2};
+    struct inventory inventory = {.devices = devices, .count = 2};
     struct error err = {0};
     assert_int_equal(cache_devices_set(cache, world_node_name(n), &inventory, &err), -EINVAL);
     assert_true(err.text[0] != '\0');

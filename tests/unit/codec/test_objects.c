@@ -372,6 +372,95 @@ static void test_device_with_too_many_cards(void **state)
     assert_string_equal(err.text, "spec.devices[256]: more cards than a node can have");
 }
 
+/* ---- which models a pod may use ---- */
+
+/* Models as bits, of 0 = no name, 1 = A10, 2 = T4, 3 = any other, that a spec allows. */
+static uint64_t models_of(const char *spec)
+{
+    const struct str names[] = {STR(""), STR("A10"), STR("T4")};
+    struct pod pod;
+    struct strbuf json = {0};
+    strbuf_printf(&json, "{\"metadata\":{\"name\":\"p\",\"uid\":\"u\"},\"spec\":{%s}}", spec);
+    struct str copy = body_copy((struct str){json.data, json.len});
+    if (object_decode_pod(copy, &mem, &pod, &err) != 0)
+        fail_msg("%s: %s", spec, err.text);
+    body_free(copy);
+    strbuf_done(&json);
+    return models_allowed(&pod.models, names, 3) & 0xf;
+}
+
+#define TERMS(terms)                                                                               \
+    "\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{"         \
+    "\"nodeSelectorTerms\":[" terms "]}}}"
+#define MATCH(label, operator, values)                                                             \
+    "{\"matchExpressions\":[{\"key\":\"" label "\",\"operator\":\"" operator "\"" values "}]}"
+#define PRODUCT "nvidia.com/gpu.product"
+#define MODEL   "node.koordinator.sh/gpu-model"
+
+static void test_pod_models(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        uint64_t models;
+    } cases[] = {
+        {"\"nodeName\":\"\"", 0xf},
+        {"\"nodeSelector\":{\"disk\":\"ssd\"}", 0xf},
+        {"\"nodeSelector\":{\"" PRODUCT "\":\"T4\"}", 4},
+        {"\"nodeSelector\":{\"a\":\"b\",\"" MODEL "\":\"A10\"}", 2},
+        {"\"nodeSelector\":{\"" MODEL "\":\"A10\",\"" PRODUCT "\":\"T4\"}", 0},
+        {TERMS(MATCH(PRODUCT, "In", ",\"values\":[\"T4\",\"A10\"]")), 6},
+        {TERMS(MATCH(PRODUCT, "NotIn", ",\"values\":[\"T4\"]")), 0xb},
+        {TERMS(MATCH(MODEL, "Exists", "")), 0xe},
+        {TERMS(MATCH(MODEL, "DoesNotExist", ",\"values\":null")), 1},
+        {TERMS(MATCH(MODEL, "Gt", ",\"values\":[\"3\"]")), 0xf},
+        {TERMS(MATCH("zone", "In", ",\"values\":[\"a\"]")), 0xf},
+        {TERMS(MATCH(MODEL, "In", ",\"values\":[\"A10\"]") "," MATCH(
+             MODEL, "In", ",\"values\":[\"T4\"]")),
+         6},
+        {TERMS(MATCH(MODEL, "In", ",\"values\":[\"A10\"]") "," MATCH("zone", "Exists", "")), 0xf},
+        {"\"nodeSelector\":{\"" MODEL "\":\"T4\"}," TERMS(
+             MATCH(MODEL, "NotIn", ",\"values\":[\"A10\"]")),
+         4},
+        {TERMS("{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":["
+               "\"n\"]}]}"),
+         0xf},
+        {TERMS(""), 0xf},
+        /* of another type: for kube-scheduler to refuse, not for us */
+        {"\"nodeSelector\":7", 0xf},
+        {"\"nodeSelector\":{\"" MODEL "\":7}", 0xf},
+        {"\"affinity\":{\"nodeAffinity\":[]}", 0xf},
+        {TERMS("7"), 0xf},
+        {TERMS(MATCH(MODEL, "In", ",\"values\":7")), 0xf},
+        {TERMS(MATCH(MODEL, "In", ",\"values\":[7]")), 0xf},
+        {"\"affinity\":{\"podAffinity\":{}}", 0xf},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t models = models_of(cases[i].spec);
+        if (models != cases[i].models)
+            fail_msg("%s: %#llx", cases[i].spec, (unsigned long long)models);
+    }
+}
+
+/* A rule past the bound says nothing, one at it is read. */
+static void test_pod_models_are_bounded(void **state)
+{
+    (void)state;
+    for (int names = MODEL_NAMES_MAX; names <= MODEL_NAMES_MAX + 1; names++) {
+        struct strbuf spec = {0};
+        strbuf_puts(&spec, "\"affinity\":{\"nodeAffinity\":{"
+                           "\"requiredDuringSchedulingIgnoredDuringExecution\":{"
+                           "\"nodeSelectorTerms\":[{\"matchExpressions\":[{\"key\":\"" MODEL
+                           "\",\"operator\":\"In\",\"values\":[\"T4\"");
+        for (int i = 1; i < names; i++)
+            strbuf_printf(&spec, ",\"m%d\"", i);
+        strbuf_puts(&spec, "]}]}]}}}");
+        strbuf_putc(&spec, '\0');
+        assert_int_equal(models_of(spec.data), names == MODEL_NAMES_MAX ? 4 : 0xf);
+        strbuf_done(&spec);
+    }
+}
+
 /* ---- links between cards ---- */
 
 #define GPU(minor, topology)                                                                       \
@@ -704,6 +793,8 @@ int main(void)
         TEST(test_device),
         TEST(test_device_leaves_bad_entries_out),
         TEST(test_device_with_too_many_cards),
+        TEST(test_pod_models),
+        TEST(test_pod_models_are_bounded),
         TEST(test_device_topology),
         TEST(test_device_topology_that_says_nothing),
         TEST(test_device_partitions),

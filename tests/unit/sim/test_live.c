@@ -17,6 +17,7 @@
 
 #define NODES 40
 #define PODS  2000
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define GIB   (INT64_C(1) << 30)
 #define MIB   (INT64_C(1) << 20)
 
@@ -31,44 +32,57 @@ static int64_t no_time(void *self)
     return 0;
 }
 
-/* Forty nodes of three models and pods of every class, one in ten without GPU. Odd amounts of CPU, so that no two
- * nodes are as good as one another by chance. */
-static void make_trace(void)
+/* Lists of models. As texts, by which the simulator orders equals, they are in the order of their bits. */
+static const char *const lists[] = {"", "m0", "m1", "m1|m0", "m2"};
+
+/* Forty nodes of three models and pods of every class, one in ten without GPU, half of the others bound to models
+ * (`bound`). Odd amounts of CPU, so that no two nodes are as good as one another by chance. */
+static void make_trace(bool bound)
 {
     static const int cards[] = {8, 2, 4}, milli[] = {50, 230, 460, 500, 690, 810};
     struct sim_random random = {7};
     struct strbuf nodes = {0}, pods = {0};
     strbuf_puts(&nodes, "sn,cpu_milli,memory_mib,gpu,model\n");
     for (unsigned i = 0; i < NODES; i++) {
-        uint64_t m = sim_random_below(&random, 3);
+        uint64_t m = i < COUNT_OF(cards) ? i : sim_random_below(&random, 3);
         strbuf_printf(&nodes, "n%03u,%d,%d,%d,m%d\n", i, 11137 * cards[m], 60000 * cards[m],
                       cards[m], (int)m);
     }
-    strbuf_puts(&pods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n");
+    strbuf_puts(&pods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n");
     for (unsigned i = 0; i < 300; i++) {
         uint64_t kind = sim_random_below(&random, 10);
         int count = kind == 0 ? 0 : kind == 9 ? 2 << sim_random_below(&random, 3) : 1;
         int size = kind < 6 ? milli[sim_random_below(&random, 6)] : 1000;
-        strbuf_printf(&pods, "p%03u,%u,%u,%d,%d\n", i,
+        strbuf_printf(&pods, "p%03u,%u,%u,%d,%d,", i,
                       (unsigned)(1 + sim_random_below(&random, 4)) * 1973,
                       (unsigned)(1 + sim_random_below(&random, 3)) * 9000, count, size);
+        uint64_t list = bound ? sim_random_below(&random, 6) : 0;
+        strbuf_printf(&pods, "%s\n", lists[list < COUNT_OF(lists) ? list : 0]);
     }
     assert_int_equal(trace_from(nodes.data, pods.data, &trace, NULL), 0);
     strbuf_done(&nodes);
     strbuf_done(&pods);
 }
 
+/* Number the models as the trace does, by nodes that are gone before the others come. */
+static void number_models(void)
+{
+    for (uint32_t i = 0; i < trace.model_count; i++) {
+        const struct node_facts facts = {.name = trace.models[i], .gpu_model = trace.models[i]};
+        assert_int_equal(cache_node_set(cache, &facts), 0);
+        cache_node_remove(cache, facts.name);
+    }
+}
+
 static void add_node(uint32_t position, const struct pack_node *node)
 {
     struct device devices[8];
-    char model[8];
     snprintf(names[position], sizeof names[0], "n%u", position);
-    snprintf(model, sizeof model, "m%u", node->model);
     candidates[position] = str_from(names[position]);
     const struct node_facts facts = {
         .name = candidates[position],
         .allocatable = {node->cpu_milli, node->memory_mib * MIB},
-        .gpu_model = str_from(model),
+        .gpu_model = trace.models[node->model],
     };
     for (uint32_t i = 0; i < node->cards; i++)
         devices[i] = (struct device){.kind = DEVICE_GPU,
@@ -78,7 +92,8 @@ static void add_node(uint32_t position, const struct pack_node *node)
                                       .id = STR("")};
     assert_int_equal(cache_node_set(cache, &facts), 0);
     assert_int_equal(cache_devices_set(cache, facts.name,
-                                       &(struct inventory){devices, node->cards}, NULL), 0);
+                                       &(struct inventory){.devices = devices, .count = node->cards},
+                                       NULL), 0);
 }
 
 static struct pod pod_of(const struct pack_pod *wanted, struct str uid)
@@ -100,13 +115,31 @@ static struct pod_request request_of(const struct pack_pod *wanted)
     return request;
 }
 
-/* kube-scheduler's part: nodes without the CPU or memory are no candidates. */
+/* The pod's node affinity: the models of the trace by name. */
+struct rule_space {
+    struct str names[PACK_MODELS_MAX];
+    struct model_condition condition;
+};
+
+static struct model_rule rule_of(const struct pack_pod *wanted, struct rule_space *space)
+{
+    if (wanted->models == PACK_MODELS_ANY)
+        return (struct model_rule){0};
+    space->condition = (struct model_condition){true, space->names, 0};
+    for (uint32_t model = 0; model < trace.model_count; model++)
+        if (pack_allows(wanted->models, model))
+            space->names[space->condition.count++] = trace.models[model];
+    return (struct model_rule){.always = {&space->condition, 1}};
+}
+
+/* kube-scheduler's part: nodes of other models, or without the CPU or memory, are no candidates. */
 static uint32_t feasible(const struct cluster *cluster, const struct pack_pod *wanted,
                          struct str *ret)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < NODES; i++)
-        if (cluster->nodes[i].cpu_milli >= wanted->cpu_milli &&
+        if (pack_allows(wanted->models, cluster->nodes[i].model) &&
+            cluster->nodes[i].cpu_milli >= wanted->cpu_milli &&
             cluster->nodes[i].memory_mib >= wanted->memory_mib)
             ret[count++] = candidates[i];
     return count;
@@ -121,8 +154,10 @@ static bool place(const struct cluster *cluster, const struct pack_pod *wanted, 
     struct str feasible_names[NODES];
     enum reason reasons[NODES], reason;
     int64_t scores[NODES];
+    struct rule_space space;
     struct pod pod = pod_of(wanted, uid);
     struct pod_request request = request_of(wanted);
+    pod.models = rule_of(wanted, &space);
     struct pod_event_result result;
     assert_int_equal(cache_pod_set(cache, &pod, &request, &policy, &result), 0);
     assert_int_equal(cache_pack_prepare(cache, 0), 0);
@@ -184,10 +219,9 @@ static void arrive(struct world *world, uint32_t spec, struct alive *pod, uint32
     *alive += fits == 1;
 }
 
-static void test_cache_decides_as_the_simulator(void **state)
+static void decide_as_the_simulator(bool bound)
 {
-    (void)state;
-    make_trace();
+    make_trace(bound);
     cache = cache_new(UNKNOWN_PODS_CLOSE);
     const struct experiment experiment = {.trace = &trace,
                                           .policy = sim_policy_find(STR("pack")),
@@ -204,6 +238,7 @@ static void test_cache_decides_as_the_simulator(void **state)
     arena_init(&arena, 0);
     assert_int_equal(arrivals_draw_ranks(&trace, &draws, &arena, &ranks, NULL), 0);
     assert_int_equal(world_init(&world, &experiment, ranks.ranks, PODS, &random), 0);
+    number_models();
     for (uint32_t i = 0; i < NODES; i++)
         add_node(i, &world.cluster.nodes[i]);
     for (unsigned i = 0; i < PODS; i++) {
@@ -225,10 +260,24 @@ static void test_cache_decides_as_the_simulator(void **state)
     trace_done(&trace);
 }
 
+static void test_cache_decides_as_the_simulator(void **state)
+{
+    (void)state;
+    decide_as_the_simulator(false);
+}
+
+/* Pods bound to models, told by their node affinity there and by a list here. */
+static void test_cache_knows_models_as_the_simulator(void **state)
+{
+    (void)state;
+    decide_as_the_simulator(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cache_decides_as_the_simulator),
+        cmocka_unit_test(test_cache_knows_models_as_the_simulator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

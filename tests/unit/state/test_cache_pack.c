@@ -65,7 +65,8 @@ static void add_node(const char *name, uint32_t cards, int64_t cpu_milli)
                                       .id = STR("")};
     assert_int_equal(cache_node_set(cache, &facts), 0);
     assert_int_equal(
-        cache_devices_set(cache, facts.name, &(struct inventory){devices, cards}, NULL), 0);
+        cache_devices_set(cache, facts.name, &(struct inventory){.devices = devices, .count = cards}, NULL),
+        0);
 }
 
 /* A pod of so much CPU and half as many GiB; `node` NULL = pending. */
@@ -251,6 +252,87 @@ static void test_learns_when_due(void **state)
     assert_int_equal(view.model_count, 2); /* T4, and no name */
 }
 
+/* ---- pods bound to models ---- */
+
+static void see_bound(const char *uid, const char *model)
+{
+    struct pod_event_result result;
+    struct pod_request request = gpus(1, 100);
+    struct str name = str_from(model);
+    struct model_condition condition = {true, &name, 1};
+    struct pod pod = {.id = {STR("ns"), str_from(uid), str_from(uid)},
+                      .models = {.always = {&condition, 1}}};
+    assert_int_equal(cache_pod_set(cache, &pod, &request, &no_policy, &result), 0);
+}
+
+static void add_model(const char *node, const char *model)
+{
+    const struct node_facts facts = {.name = str_from(node), .gpu_model = str_from(model)};
+    struct device device = {
+        .kind = DEVICE_GPU, .healthy = true, .total = {100, 100, 16 * GIB}, .id = STR("")};
+    struct inventory inventory = {.devices = &device, .count = 1};
+    assert_int_equal(cache_node_set(cache, &facts), 0);
+    assert_int_equal(cache_devices_set(cache, facts.name, &inventory, NULL), 0);
+}
+
+/* The price of a model of cards. */
+static double price_of(const char *model)
+{
+    struct pack_view view;
+    assert_int_equal(cache_pack_view(cache, &mem, &view), 0);
+    for (uint32_t i = 0; i < view.model_count; i++)
+        if (str_is(view.models[i].name, model))
+            return view.models[i].price;
+    return -1;
+}
+
+/* A model that pods are bound to is dearer, in whatever order pods and nodes became known. */
+static void test_bound_pods_make_a_model_dear(void **state)
+{
+    (void)state;
+    add_model("a", "T4");
+    see_bound("p", "A10");
+    see_bound("q", "A10");
+    add_model("b", "A10");
+    assert_int_equal(cache_pack_prepare(cache, 0), 0);
+    assert_true(price_of("A10") > price_of("T4") + 0.1);
+}
+
+/* Pods that name models which no node has, say by another label's words, are as if they named none. */
+static void test_unknown_models_bind_nobody(void **state)
+{
+    (void)state;
+    add_model("a", "T4");
+    add_model("b", "A10");
+    see_bound("p", "NVIDIA-A10-SHARED");
+    assert_int_equal(cache_pack_prepare(cache, 0), 0);
+    double price = price_of("A10");
+    assert_true(price > 0 && price <= price_of("T4") && price >= price_of("T4"));
+    see_bound("q", "A10");
+    assert_int_equal(cache_pack_prepare(cache, 0), 0);
+    assert_true(price_of("A10") > price_of("T4"));
+}
+
+/* Whoever may make pods may not take the numbers of models away from nodes. */
+static void test_pods_leave_numbers_for_nodes(void **state)
+{
+    (void)state;
+    char uid[8], model[8];
+    struct pack_view view;
+    add_model("a", "T4");
+    for (int i = 0; i < 100; i++) {
+        snprintf(uid, sizeof uid, "p%d", i);
+        snprintf(model, sizeof model, "m%d", i);
+        see_bound(uid, model);
+    }
+    assert_int_equal(cache_pack_view(cache, &mem, &view), 0);
+    assert_int_equal(view.model_count, PACK_MODELS_MAX / 2);
+    add_model("b", "A10");
+    see_bound("q", "A10");
+    assert_int_equal(cache_pack_prepare(cache, 0), 0);
+    assert_true(price_of("A10") > price_of("T4"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +342,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_best_fit_without_tables, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cpu_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_learns_when_due, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bound_pods_make_a_model_dear, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unknown_models_bind_nobody, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pods_leave_numbers_for_nodes, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
