@@ -24,11 +24,12 @@
  *   bindings may go out (fence_open).
  *
  * A step that fails is tried again for as long as the term lasts. Only a label that the API server
- * forbids or has no Pod for is given up, with a warning. While it leads, it looks every label_look_ms
- * whether its Pod alone has the label, and sets that right: a late request of a process before, or
- * somebody's hand, may have moved it, and without it the Service leads nowhere. When the term ends, nothing is sent any
- * more at once, verbs stop to answer, and the label goes off our Pod; it also does so at the start
- * of a process that stands for election.
+ * forbids or has no Pod for is given up, with a warning. While it leads, it looks every
+ * label_look_ms whether its Pod alone has the label, and, while bindings may go out, sets that
+ * right: a late request of a process before, or somebody's hand, may have moved it, and without it
+ * the Service leads nowhere. When the term ends, nothing is sent any more at once, verbs stop to
+ * answer, and the label goes off our Pod; it also does so at the start of a process that stands for
+ * election.
  */
 struct leader;
 

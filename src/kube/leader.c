@@ -199,11 +199,13 @@ static void take_label_off_locked(struct leader *leader)
         pause_locked(leader, term);
 }
 
+/* Only while the Lease is surely ours: a process that slept past it, and has not noticed, would take
+ * the label from its successor. */
 static int mend_label(struct leader *leader, struct error *err)
 {
     bool alone = false;
     int rc = own_pod_leads_alone(leader->client, &leader->options.own, &alone, err);
-    if (rc < 0 || alone)
+    if (rc < 0 || alone || !fence_may_send(leader->options.fence))
         return rc;
     log_warning("Label of the leading Pod was moved, it is set again",
                 LOG_TEXT("namespace", leader->options.own.ns),

@@ -329,6 +329,25 @@ static void a_label_that_was_moved_comes_back(void **state)
     assert_true(is_open());
 }
 
+/* Its successor has the label by now, and it has not noticed. */
+static void who_may_have_lost_the_lease_moves_no_label(void **state)
+{
+    (void)state;
+    options.label_look_ms = 20;
+    lease_options.retry_period_ms = 100;
+    atomic_store(&api.alone, true);
+    start(true);
+    WAIT_FOR(is_open());
+    atomic_store(&api.lease_status, 500);
+    pause_ms(120);
+    fence_renewed(&fence, read_clock(NULL), T_MS * MS);
+    int labelled = atomic_load(&api.labelled), lists = atomic_load(&api.lists);
+    atomic_store(&api.other_leader, true);
+    WAIT_FOR(atomic_load(&api.lists) > lists + 3);
+    assert_int_equal(atomic_load(&api.cleared), 0);
+    assert_int_equal(atomic_load(&api.labelled), labelled);
+}
+
 /* ---- standing by ---- */
 
 static void who_stands_by_takes_its_label_off_and_does_not_answer(void **state)
@@ -501,6 +520,7 @@ int main(void)
         TEST(a_label_that_is_forbidden_is_given_up),
         TEST(outside_of_a_pod_there_is_no_label),
         TEST(a_label_that_was_moved_comes_back),
+        TEST(who_may_have_lost_the_lease_moves_no_label),
         TEST(who_stands_by_takes_its_label_off_and_does_not_answer),
         TEST(losing_the_lease_ends_everything),
         TEST(losing_it_while_reading_cancels_the_read),
