@@ -52,6 +52,7 @@ class Fault:
     body: bytes = None             # or with these bytes
     content_type: str = None
     stall: float = 0               # seconds before anything happens
+    held: threading.Event = None   # nothing happens before it is set
     stall_answer: float = 0        # seconds between the effect and the answer
     applied: bool = None           # the request takes effect all the same
     applied_after: float = None    # or so many seconds later, when nobody waits for it any more
@@ -255,6 +256,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         request = Request(self.command, self.path, dict(self.headers), body)
         fault = api.note(request)
         time.sleep(fault.stall)
+        if fault.held:
+            fault.held.wait()
         status, answer = 0, b""
         if fault.applied_after is not None:
             threading.Timer(fault.applied_after, self.apply_late, [request]).start()

@@ -33,6 +33,19 @@ def wait_until(condition, what, seconds=PATIENCE):
         time.sleep(0.02)
 
 
+_kept_ports = []
+
+
+def keep_port(address="127.0.0.1"):
+    """A port on which nobody listens, and nobody else will: it stays bound until the tests end, and whoever
+    sets SO_REUSEADDR, as our daemon does, can listen there all the same."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((address, 0))
+    _kept_ports.append(sock)
+    return sock.getsockname()[1]
+
+
 # ---- objects ----
 
 def node(name):
@@ -260,6 +273,19 @@ class Daemon:
 
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+
+
+def begin_filter(sock, length):
+    """Send the header of a filter call with a body of this length; when it returns, the daemon waits for the
+    body."""
+    sock.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" %
+                 length)
+    answer = b""
+    while not answer.endswith(b"\r\n\r\n"):
+        piece = sock.recv(1) # no more than this answer
+        assert piece, f"the connection ended: {answer!r}"
+        answer += piece
+    assert answer.startswith(b"HTTP/1.1 100 "), answer
 
 
 def parse_answer(raw):

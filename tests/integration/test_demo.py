@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
 
 import pytest
 
@@ -18,7 +17,7 @@ PORT = 9876
 
 def port_is_busy():
     with socket.socket() as sock:
-        sock.settimeout(5)
+        sock.settimeout(PATIENCE)
         return sock.connect_ex(("127.0.0.1", PORT)) == 0
 
 
@@ -155,8 +154,6 @@ def test_run_says_that_the_port_is_busy(tmp_path, free_port):
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("127.0.0.1", PORT))
         taken.listen(0)
-        begin = time.monotonic()
         script = Script(tmp_path)
         assert script.process.wait(PATIENCE) != 0
-        assert time.monotonic() - begin < 30
     assert "9876" in script.text() and "busy" in script.text()

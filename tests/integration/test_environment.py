@@ -17,13 +17,7 @@ from datetime import datetime
 import pytest
 
 from follower import TIMES, Follower, check
-from support import EXTENDER, ROOT, Daemon, gpu_node, percent, pod, wait_until
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from support import EXTENDER, ROOT, Daemon, gpu_node, keep_port, percent, pod, wait_until
 
 
 # ---- the disk ----
@@ -32,7 +26,7 @@ class Mute(Daemon):
     """A daemon whose log has nowhere to go: every write fails with "no space left on device"."""
 
     def start(self):
-        self.port = free_port()
+        self.port = keep_port()
         self.flags[self.flags.index("--port") + 1] = str(self.port)
         with open("/dev/full", "wb") as full:
             self.process = subprocess.Popen([EXTENDER, *self.flags], stdin=subprocess.DEVNULL,
@@ -206,8 +200,8 @@ def test_the_api_servers_name_is_not_resolved(api, follow, tmp_path):
     path.write_text(json.dumps(kubeconfig))
     daemon = follow(kubeconfig=path)
     wait_until(lambda: "api.nowhere.invalid" in daemon.log(), "the log names it")
-    status, text = daemon.readiness()
-    assert status == 503 and "resolve" in text, text
+    wait_until(lambda: "resolve" in daemon.readiness()[1], "readyz says what it is")
+    assert daemon.readiness()[0] == 503
     assert daemon.get("/livez").status == 200
     assert daemon.stop() == 0
 

@@ -190,10 +190,10 @@ def test_a_hung_watch_is_found(api, follow):
     api.put(*gpu_node("n1", 1), bound("goes", "n1", 100), pod("p", percent(100)))
     daemon = follow(TIMES + "reflector:\n  idleTimeout: 2s\n").wait_open()
     api.silence()
-    begun = time.monotonic()
+    before = len(api.seen("GET", WATCH_PODS))
     api.delete("Pod", "goes")
     wait_until(lambda: not daemon.booked(), "the deletion is found")
-    assert time.monotonic() - begun > 1, "not by the watch that is silent"
+    assert len(api.seen("GET", WATCH_PODS)) > before, "not by the watch that is silent"
     assert daemon.schedule("p", ["n1"]) == "n1"
     check(api, daemon)
 
@@ -250,34 +250,33 @@ def filter_seconds(daemon, stored, count):
 
 
 def test_filter_stays_fast_while_binds_and_lists_stall(api, follow):
-    stall = 2
     for number in range(4):
         api.put(*gpu_node(f"n{number}", 4))
     pods = api.put(*[pod(f"p-{number}", percent(50)) for number in range(9)])
-    daemon = follow("").wait_open()
+    daemon = follow("bind: {timeout: 60s}\nleaderElection: {leaseDuration: 240s, renewDeadline: 120s}\n")
+    daemon.wait_open()
     usual = statistics.median(filter_seconds(daemon, pods[8], 100))
 
-    api.fault("POST", "/binding", Fault(stall=stall), times=8)
-    api.fault("GET", r"\?limit", Fault(stall=stall), times=100)
+    over = threading.Event()
+    api.fault("POST", "/binding", Fault(held=over), times=8)
+    api.fault("GET", r"\?limit", Fault(held=over), times=100)
     api.expire()
     wait_until(lambda: '410' in daemon.log(), "lists are asked for")
     problems = []
     binders = [threading.Thread(target=lambda own=stored: problems.append(
         daemon.bind(own, "n1" if own["metadata"]["name"] < "p-4" else "n2")))
                for stored in pods[:8]]
-    begun = time.monotonic()
     for binder in binders:
         binder.start()
     wait_until(lambda: len(api.seen("POST", "/binding")) == 8, "all bindings are under way")
     stalled = filter_seconds(daemon, pods[8], 50)
-    assert time.monotonic() - begun < stall, "measured while they stalled"
-    assert problems == []
+    assert problems == [], "measured while they stalled"
+    over.set()
     for binder in binders:
         binder.join()
     assert problems == [""] * 8
-    # A filter that waited for a bind or a list would take seconds.
+    # A filter that waited for a bind or a list would have waited for ever, or until it gave up.
     assert statistics.median(stalled) < 20 * usual + 0.02, (usual, stalled)
-    assert max(stalled) < stall / 2, stalled
     wait_until(lambda: api.seen("GET", PODS + "|" + WATCH_PODS)[-1].query.get("watch"),
                "the lists are over")
     check(api, daemon)

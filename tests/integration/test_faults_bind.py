@@ -10,7 +10,7 @@ import typing
 import pytest
 
 from fake_apiserver import Fault
-from follower import BIND_SECONDS, DELIVERY_SECONDS, allocations, check
+from follower import BIND_SECONDS, LEASE_SECONDS, TIMES, allocations, check
 from support import ALLOCATED, gpu_node, percent, pod, wait_until
 
 BINDING = r"/pods/p/binding"
@@ -161,9 +161,11 @@ def test_a_pod_whose_binding_did_not_happen_is_bound_by_the_next_try(api, follow
 def test_a_binding_that_was_cut_is_committed_late(api, follow):
     """The server had it, and took its time: until then the pod is read as not bound."""
     api.put(*gpu_node("n1", 1), pod("p", percent(100)), pod("q", percent(100)))
-    daemon = follow().wait_open()
+    times = TIMES.replace("delivery: 500ms", "delivery: 4s").replace(
+        f"leaseDuration: {LEASE_SECONDS}s", "leaseDuration: 8s")
+    daemon = follow(times).wait_open()
     api.silence("Pod")
-    late = BIND_SECONDS + 0.9 * DELIVERY_SECONDS
+    late = BIND_SECONDS + 2 # of 4, for a busy machine's timers are late, too
     api.fault("POST", BINDING, Fault(then="reset", applied_after=late))
     begun = time.monotonic()
     assert daemon.bind(daemon.pod("p"), "n1") != ""

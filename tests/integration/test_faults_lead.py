@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -14,6 +15,7 @@ from follower import BIND_SECONDS, DELIVERY_SECONDS, LEASE, LEASE_SECONDS, TIMES
 from support import EXTENDER, gpu_node, percent, pod, wait_until
 
 LEASES = "/leases"
+PODS = r"^/api/v1/pods\?limit"
 
 
 def lease(api):
@@ -68,7 +70,9 @@ def test_who_follows_a_killed_process_waits(api, follow):
     wait_until(lambda: second.readiness()[0] == 200, "synced on a replica that does not lead")
     refused = second.post("/filter", second.arguments(second.pod("p"), ["n1", "n2"])).json
     assert refused["Error"] and not refused["NodeNames"]
-    wait_until(lambda: '"Lease acquired"' in second.log(), "the Lease has expired", 60)
+    read = threading.Event()
+    api.fault("GET", PODS, Fault(held=read))
+    wait_until(lambda: '"Lease acquired"' in second.log(), "the Lease has expired")
     assert time.monotonic() - killed > LEASE_SECONDS - 1
     # It answers filter, and binds nothing: the card of n1 may be taken at this very moment.
     assert "n1" in second.filter(second.pod("p"), ["n1"])["NodeNames"]
@@ -80,6 +84,7 @@ def test_who_follows_a_killed_process_waits(api, follow):
             "scheduling.koordinator.sh/device-allocated": json.dumps(
                 {"gpu": [{"minor": 0, "resources": percent(100)}]})}},
         "target": {"name": "n1"}})
+    read.set()
     second.wait_open()
     waited, predecessor = bind_after(second)
     assert predecessor == "waited for" and waited >= 1000 * (BIND_SECONDS + DELIVERY_SECONDS)
@@ -90,16 +95,13 @@ def test_who_follows_a_killed_process_waits(api, follow):
 
 
 def test_the_list_before_the_first_bind_begins_no_sooner_than_told(api, follow):
-    """It is wanted T + D after the term began, and the API server has asked for more patience."""
+    """It is wanted as soon as the term begins, and the API server has asked for patience."""
     api.put(*gpu_node("n1"), pod("p", percent(50)))
-    told = 5
-    assert told > BIND_SECONDS + DELIVERY_SECONDS + 2
-    api.fault("GET", r"^/api/v1/pods\?limit", Fault(
-        status=429, reason="TooManyRequests", headers={"Retry-After": str(told)}))
+    api.fault("GET", PODS, Fault(status=429, reason="TooManyRequests",
+                                 headers={"Retry-After": "5"}))
     daemon = follow().wait_open()
-    first, second = api.seen("GET", r"^/api/v1/pods\?limit")[:2]
-    assert second.time - first.time >= told
-    assert bind_after(daemon)[0] >= 1000 * (BIND_SECONDS + DELIVERY_SECONDS)
+    first, second = api.seen("GET", PODS)[:2]
+    assert second.time - first.time >= 5
     assert daemon.schedule("p", ["n1"]) == "n1"
     check(api, daemon)
 
@@ -161,12 +163,12 @@ def test_a_lease_that_cannot_be_renewed(api, follow):
     daemon = follow().wait_open()
     assert daemon.schedule("p", ["n1"]) == "n1"
     stored = daemon.pod("q")
-    cut = time.monotonic()
     api.fault("PUT", LEASES, Fault(then="silent"), times=1000)
     api.fault("GET", LEASES, Fault(then="silent"), times=1000)
-    wait_until(lambda: daemon.bind(stored, "n1") != "" and '"Lease lost"' in daemon.log(),
-               "it stops to bind")
-    assert time.monotonic() - cut < LEASE_SECONDS + 1
+    time.sleep(LEASE_SECONDS)
+    assert daemon.bind(stored, "n1") != "", "the Lease has expired, noticed or not"
+    wait_until(lambda: '"Lease lost"' in daemon.log(), "it notices")
+    assert daemon.bind(stored, "n1") != "" and len(api.seen("POST", "/binding")) == 1
     assert all(state == "bound" for _, _, state in daemon.booked().values())
 
 

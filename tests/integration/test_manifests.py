@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Manifests that are legal, or nearly, and made to keep the embedded cluster busy."""
 import json
-import time
+import os
 
 from support import as_list, node, percent, pod
 
-A_MOMENT = 10  # seconds; what is tried here took minutes when it grew with the square of the size
+A_MOMENT = 10  # seconds of a processor; what is tried here took minutes when it grew with the square of the size
+
+
+def worked(daemon):
+    """Seconds of a processor that it has used."""
+    with open(f"/proc/{daemon.process.pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def labelled(labels):
@@ -16,9 +23,9 @@ def test_many_members_are_merged_in_a_moment(daemon):
     """All binds wait for the merge: it must not grow with the square of an object's size."""
     labels = {f"label-{i}": "old" for i in range(100000)}
     daemon.apply(labelled(labels))
-    begin = time.monotonic()
+    before = worked(daemon)
     daemon.apply(labelled({**labels, "label-7": "new", "one-more": "new"}))
-    assert time.monotonic() - begin < A_MOMENT
+    assert 0 < worked(daemon) - before < A_MOMENT
     assert daemon.pod("p")["metadata"]["labels"] == {**labels, "label-7": "new", "one-more": "new"}
     assert daemon.bind(daemon.pod("p"), "n1") == ""
 
@@ -33,9 +40,9 @@ def test_members_are_merged_by_their_names_however_written(daemon):
 
 def test_many_tag_directives_are_refused_in_a_moment(daemon):
     text = "".join(f"%TAG !t{i}! tag:{i}\n" for i in range(500000)) + "---\nkind: Node\n"
-    begin = time.monotonic()
+    before = worked(daemon)
     answer = daemon.post("/embedded/manifests", text)
-    assert time.monotonic() - begin < A_MOMENT
+    assert worked(daemon) - before < A_MOMENT
     assert answer.status == 400
     assert answer.json["error"] == "body:1:1: tags are not read"
 

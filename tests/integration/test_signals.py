@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from support import gpu_node, percent, pod, read_answer, wait_until
+from support import PATIENCE, begin_filter, gpu_node, percent, pod, read_answer, wait_until
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -18,11 +18,12 @@ def test_clean_stop(daemon, number):
     assert '"Stopped"' in daemon.log()
 
 
-def test_idle_connections_do_not_hold_up_the_stop(daemon):
+def test_idle_connections_do_not_hold_up_the_stop(start):
+    daemon = start(config=f"server:\n  drainTimeout: {PATIENCE}s\n")
     sockets = [daemon.connect() for _ in range(10)]
     begin = time.monotonic()
     assert daemon.stop() == 0
-    assert time.monotonic() - begin < 15, "the drain timeout is 20 s"
+    assert time.monotonic() - begin < PATIENCE / 2
     for sock in sockets:
         sock.close()
 
@@ -78,32 +79,30 @@ def test_request_that_stalls_is_cut_at_the_end_of_the_drain(start):
     daemon = start(config="server:\n  drainTimeout: 1s\n  requestTimeout: 60s\n")
     daemon.may_fail = True
     with daemon.connect() as sock:
-        sock.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
-        time.sleep(0.2)
+        begin_filter(sock, 10)
         daemon.signal(signal.SIGTERM)
         assert daemon.wait() == 1
     assert "requests=1" in daemon.log()
 
 
 def test_second_signal_does_not_wait(start):
-    daemon = start(config="server:\n  drainTimeout: 60s\n  requestTimeout: 60s\n")
+    daemon = start(config=f"server:\n  drainTimeout: {2 * PATIENCE}s\n  requestTimeout: 60s\n")
     daemon.may_fail = True
     with daemon.connect() as sock:
-        sock.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
-        time.sleep(0.2)
-        begin = time.monotonic()
+        begin_filter(sock, 10)
         daemon.signal(signal.SIGTERM)
         wait_until(lambda: '"Stopping"' in daemon.log(), "the drain begins")
         daemon.signal(signal.SIGTERM)
         assert daemon.wait() == 1
-        assert time.monotonic() - begin < 30
 
 
 def test_not_ready_while_draining(start):
-    daemon = start()
+    daemon = start(config=f"server:\n  drainTimeout: {PATIENCE}s\n  requestTimeout: {PATIENCE}s\n")
     with daemon.connect() as busy, daemon.connect() as probe:
-        busy.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
-        time.sleep(0.2)
+        begin_filter(busy, 2)
+        busy.sendall(b"{")
+        probe.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert read_answer(probe)[0].status == 200
         daemon.signal(signal.SIGTERM)
         wait_until(lambda: '"Stopping"' in daemon.log(), "the drain begins")
         probe.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
