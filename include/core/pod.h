@@ -63,4 +63,8 @@ struct pod {
     uint32_t annotation_bytes; /* keys and values of all its annotations, added up */
 };
 
+/* A fingerprint of what the pod asks for of devices, valid or not: pods that ask for the same, container by
+ * container, have the same. */
+uint64_t pod_request_print(const struct pod *pod);
+
 #endif

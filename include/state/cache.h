@@ -152,6 +152,7 @@ struct pod_view {
     enum booking_state state;
     bool confirmed;       /* booked, and the API server said yes */
     bool request_invalid;
+    uint64_t invalid_print; /* then: pod_request_print() of it */
     struct pod_request request;
     struct pod_policy policy; /* with what its Namespace says where the pod says nothing */
     struct str node;      /* of the booking; empty if none */

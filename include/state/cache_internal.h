@@ -48,6 +48,7 @@ struct pod_record {
     uint32_t scan_epoch; /* last question that named this pod */
     uint32_t mark;       /* last list that named it, see cache_list_begin */
     int64_t unknown_since_ns, woken_ns;
+    uint64_t invalid_print;     /* pod_request_print() of an invalid request */
     struct pod_request request; /* its detail is the block below, or NULL */
     void *detail;
     struct pod_policy policy;

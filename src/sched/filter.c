@@ -48,7 +48,8 @@ static int agree_with_stored(struct sched *sched, const struct candidates_call *
         break;
     case POD_KNOWN:
         if (stored.request_invalid == body_invalid &&
-            (body_invalid || request_same_devices(&stored.request, request))) {
+            (body_invalid ? stored.invalid_print == pod_request_print(&call->pod)
+                          : request_same_devices(&stored.request, request))) {
             *policy = stored.policy;
             *request = stored.request;
             return 0;

@@ -242,11 +242,13 @@ static void see_phase(struct cache *cache, struct pod_record *record, const stru
 }
 
 /* Keep what the pod asks for; NULL = its request is invalid. */
-static int keep_request(struct pod_record *record, const struct pod_request *request)
+static int keep_request(struct pod_record *record, const struct pod *pod,
+                        const struct pod_request *request)
 {
     static const struct pod_request says_nothing;
     const struct pod_request *kept = request != NULL ? request : &says_nothing;
     record->request_invalid = request == NULL;
+    record->invalid_print = request == NULL ? pod_request_print(pod) : 0;
     if (request_eq(&record->request, kept))
         return 0;
     void *block = NULL;
@@ -300,7 +302,7 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
     record->annotation_bytes = pod->annotation_bytes;
     record->mark = cache->marks[CACHE_PODS];
     /* Device requests of a pod are immutable, and a booking must not change under its charges. */
-    if (record->state == BOOKING_NONE && keep_request(record, request) < 0) {
+    if (record->state == BOOKING_NONE && keep_request(record, pod, request) < 0) {
         if (fresh)
             record_remove(cache, record);
         return -ENOMEM;

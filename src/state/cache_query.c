@@ -542,6 +542,7 @@ enum pod_match cache_pod_find(struct cache *cache, const struct pod_id *id, stru
             .state = pod->state,
             .confirmed = pod->confirmed,
             .request_invalid = pod->request_invalid,
+            .invalid_print = pod->invalid_print,
             .request = request,
             .policy = cache_policy_locked(cache, pod),
             .node = node,

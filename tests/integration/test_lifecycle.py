@@ -203,6 +203,22 @@ def test_forged_filter_body(daemon):
     assert daemon.filter(stored, NODES)["Error"] == ""
 
 
+@pytest.mark.parametrize("asked, other", [("150", "160"), ("9" * 30, "8" * 30), ("150", "9" * 30)])
+def test_forged_filter_body_of_an_invalid_pod(daemon, asked, other):
+    """Both are invalid, and one of them is not what the pod asks for."""
+    daemon.apply(pod("p", {"koordinator.sh/gpu": asked}))
+    stored = daemon.pod("p")
+    answer = daemon.filter(stored, NODES)
+    assert answer["Error"] == "" and not answer["NodeNames"]
+    assert all("invalid resource unit" in why
+               for why in answer["FailedAndUnresolvableNodes"].values())
+    forged = json.loads(json.dumps(stored))
+    for part in ("limits", "requests"):
+        forged["spec"]["containers"][0]["resources"][part] = {"koordinator.sh/gpu": other}
+    assert "differ from the stored pod" in daemon.filter(forged, NODES)["Error"]
+    assert 'deviceshare_filter_body_differs_total 1' in daemon.get("/metrics").body.decode()
+
+
 def test_filter_of_a_pod_that_is_not_known_yet(daemon):
     stranger = pod("stranger", percent(50), metadata={"uid": NO_POD})
     assert daemon.filter(stranger, NODES)["NodeNames"] == NODES

@@ -134,6 +134,27 @@ static void test_a_body_that_differs_from_the_stored_pod(void **state)
     assert_int_equal(metrics_get(METRIC_FORGED_FILTERS, 0), 2);
 }
 
+/* Neither is answered anything but that it is invalid, and still one of them is not the pod's. */
+static void test_an_invalid_body_that_differs_from_the_stored_pod(void **state)
+{
+    (void)state;
+    struct container invalid = container(RESOURCE_GPU, 150), other = container(RESOURCE_GPU, 151);
+    struct candidates_call call = call_for(&invalid);
+    struct filter_answer answer;
+    struct error err = {0};
+    assert_int_equal(sched_pod_changed(&sched, &call.pod), 0);
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), 0);
+    assert_int_equal(answer.reasons[0], REASON_INVALID);
+    assert_int_equal(metrics_get(METRIC_FORGED_FILTERS, 0), 0);
+    call.pod.containers = &other;
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), -ESTALE);
+    assert_int_equal(metrics_get(METRIC_FORGED_FILTERS, 0), 1);
+    call.pod.request_problem = STR("invalid resource unit");
+    call.pod.container_count = 0;
+    assert_int_equal(sched_filter(&sched, &call, &mem, &answer, &err), -ESTALE);
+    assert_int_equal(metrics_get(METRIC_FORGED_FILTERS, 0), 2);
+}
+
 static void test_duplicates_are_named_once(void **state)
 {
     (void)state;
@@ -689,6 +710,7 @@ int main(void)
         CASE(test_defaults_of_a_known_pod),
         CASE(test_pack_of_pods_without_devices),
         CASE(test_a_body_that_differs_from_the_stored_pod),
+        CASE(test_an_invalid_body_that_differs_from_the_stored_pod),
         CASE(test_duplicates_are_named_once),
         CASE(test_prioritize_uses_the_whole_range),
         CASE(test_a_pod_names_its_own_policy),
