@@ -582,6 +582,15 @@ class FakeApiServer:
 
     # ---- watches ----
 
+    def follows(self, *kinds):
+        """Is what was asked for last of each of these kinds a watch of all, and does it run?"""
+        def runs(kind):
+            asked = [request for request in self.requests if request.method == "GET" and
+                     request.path == f"{kind.prefix}/{kind.plural}"]
+            return any(watch.query is asked[-1].query for watch in self.watches if asked)
+        with self.store.changed:
+            return all(runs(self.store.kind(kind)) for kind in kinds)
+
     def _order(self, kind, order):
         with self.store.changed:
             chosen = [watch for watch in self.watches if kind in (None, watch.kind.name)]

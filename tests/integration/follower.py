@@ -44,9 +44,10 @@ class Follower(Daemon):
         return self.log().count('"Bindings may go out"')
 
     def wait_open(self):
-        """Ready, and a bind would be sent."""
+        """Ready, a bind would be sent, and after the list that came before it all is watched again."""
         before = self.log().count('"Listening"')
         wait_until(lambda: self.bindings_open() >= before, "bindings may go out")
+        wait_until(lambda: self.api.follows("Node", "Device", "Pod"), "all is watched")
         return self.wait_ready()
 
     def kill(self):
