@@ -95,13 +95,15 @@ def test_who_follows_a_killed_process_waits(api, follow):
 
 
 def test_the_list_before_the_first_bind_begins_no_sooner_than_told(api, follow):
-    """It is wanted as soon as the term begins, and the API server has asked for patience."""
+    """It is wanted T + D after the term began, and the API server has asked for more patience."""
     api.put(*gpu_node("n1"), pod("p", percent(50)))
+    api.change("Lease", LEASE, lambda stored: stored["metadata"]["annotations"].clear())
     api.fault("GET", PODS, Fault(status=429, reason="TooManyRequests",
                                  headers={"Retry-After": "5"}))
     daemon = follow().wait_open()
     first, second = api.seen("GET", PODS)[:2]
     assert second.time - first.time >= 5
+    assert bind_after(daemon)[1] == "waited for"
     assert daemon.schedule("p", ["n1"]) == "n1"
     check(api, daemon)
 

@@ -40,7 +40,7 @@ void fake_api_stop(void);
 /* The next reply to this verb on this kind; replies queue up. */
 void fake_api_next(enum fake_kind kind, enum fake_verb verb, struct fake_reply reply);
 
-/* Send `text` down the held watch of this kind, waiting for it to be there at most 5 s; false if
+/* Send `text` down the held watch of this kind, waiting for it to be there at most 30 s; false if
  * none came. */
 bool fake_api_push(enum fake_kind kind, const char *text);
 
@@ -50,7 +50,7 @@ unsigned fake_api_requests(enum fake_kind kind, enum fake_verb verb);
 /* The whole header of request `n` (from 0); NULL when there was none. */
 const char *fake_api_request(enum fake_kind kind, enum fake_verb verb, unsigned n);
 
-/* Wait at most 5 s until there were `n` requests; false if there were not. */
+/* Wait at most 30 s until there were `n` requests; false if there were not. */
 bool fake_api_wait(enum fake_kind kind, enum fake_verb verb, unsigned n);
 
 /* Connections accepted so far. */

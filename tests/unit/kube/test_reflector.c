@@ -782,10 +782,10 @@ static void a_consistent_list_begins_no_sooner_than_told(void **state)
     struct error err = {0};
     list_status(FAKE_PODS, 429, "Retry-After: 1\r\n",
                 STATUS("429", "TooManyRequests", "slow down"));
-    start();
-    WAIT_FOR(fake_api_wait(FAKE_PODS, FAKE_LIST, 1));
     int64_t begun = now_ms();
-    assert_int_equal(reflectors_consistent_pods(reflectors, 50, &err), -ETIMEDOUT);
+    start();
+    WAIT_FOR(strstr(status_of(FAKE_PODS).trouble, "slow down") != NULL);
+    assert_int_equal(reflectors_consistent_pods(reflectors, 1, &err), -ETIMEDOUT);
     assert_int_equal(reflectors_consistent_pods(reflectors, WAIT_MS, &err), 0);
     assert_true(now_ms() - begun >= 950);
     assert_int_equal(fake_api_requests(FAKE_PODS, FAKE_LIST), 2);
