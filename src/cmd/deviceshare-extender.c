@@ -168,16 +168,21 @@ static sigset_t blocked_signals(void)
     return set;
 }
 
-/* Returns the signal that asks to stop. */
+/* Returns the signal that asks to stop. Meanwhile the house of an embedded cluster is kept here: it knows of
+ * every binding what came of it, and wakes nobody, so no round waits for anything. */
 static int wait_for_stop(struct extender *extender, const sigset_t *signals)
 {
+    static const struct timespec round = {.tv_sec = 1};
+    struct janitor janitor;
+    janitor_init(&janitor, 0, 0, 0);
     for (;;) {
-        int number;
-        if (sigwait(signals, &number) != 0)
-            continue;
-        if (number != SIGHUP)
+        int number = sigtimedwait(signals, NULL, extender->cluster != NULL ? &round : NULL);
+        if (number == SIGHUP)
+            reload(extender);
+        else if (number > 0)
             return number;
-        reload(extender);
+        else if (errno == EAGAIN)
+            janitor_round(&janitor, &extender->sched);
     }
 }
 

@@ -188,6 +188,31 @@ def test_unhealthy_card_is_not_chosen(daemon):
     assert daemon.pod("p")["metadata"]["annotations"][VISIBLE] == "GPU-00000001"
 
 
+def test_a_tentative_booking_ends_by_itself(daemon):
+    """Nothing else is asked for meanwhile."""
+    daemon.apply(pod("held", percent(50)))
+    assert daemon.filter(daemon.pod("held"), ["n1"])["NodeNames"] == ["n1"]
+    assert "deviceshare_tentative_bookings_total 1" in daemon.get("/metrics").body.decode()
+    wait_until(lambda: daemon.cached_node("n1")["pods"] == [], "it ends")
+    assert "deviceshare_tentative_bookings_expired_total 1" in daemon.get("/metrics").body.decode()
+
+
+def test_a_namespace_says_the_defaults_of_its_pods(start):
+    """A card of n1 is half taken: binpack goes there, spread to the other node."""
+    spread = {"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "name": "apart", "labels": {"deviceshare.io/node-policy": "spread",
+                                    "deviceshare.io/node-policy-strength": "require"}}}
+    daemon = start(gpu_node("n1") + gpu_node("n2") + [
+        pod("old", percent(50)), pod("p", percent(10), "apart"), pod("p", percent(10)), spread],
+                   config="policy:\n  node: binpack\n  nodeStrength: require\n")
+    assert daemon.bind(daemon.pod("old"), "n1") == ""
+    assert daemon.filter(daemon.pod("p"), NODES)["NodeNames"] == ["n1"]
+    assert daemon.filter(daemon.pod("p", "apart"), NODES)["NodeNames"] == ["n2"]
+    spread["metadata"]["labels"]["deviceshare.io/node-policy"] = "binpack"
+    daemon.apply(spread)
+    assert daemon.filter(daemon.pod("p", "apart"), NODES)["NodeNames"] == ["n1"]
+
+
 def test_forged_filter_body(daemon):
     daemon.apply(pod("p", percent(50)))
     stored = daemon.pod("p")

@@ -190,6 +190,33 @@ static enum bind_outcome bind_to(struct cluster *cluster, const char *name, cons
 
 /* ---- apply ---- */
 
+#define NAMESPACE(name, policy)                                                                    \
+    "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: " name                                    \
+    "\n  labels: {deviceshare.io/node-policy: " policy ", team: x}\n"
+
+/* It is told before the pods that it has the defaults of, wherever it stands. */
+static void a_namespace_says_the_defaults_of_its_pods(void **state)
+{
+    struct cluster *cluster = new_cluster();
+    struct error err;
+
+    (void)state;
+    apply(cluster, NODE("n") "---\n" NAMESPACE("ml", "pack"));
+    assert_events("namespace ml node=pack\nnode n\n");
+    apply(cluster, NAMESPACE("ml", "spread"));
+    assert_events("namespace ml node=spread\n");
+    apply(cluster, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: plain\n");
+    assert_events("namespace plain node=\n");
+    assert_int_equal(cluster_delete(cluster, STR("Namespace"), STR(""), STR("ml"), &err), 0);
+    assert_events("namespace gone ml\n");
+    assert_int_equal(cluster_delete(cluster, STR("Namespace"), STR(""), STR("ml"), &err), -ENOENT);
+    assert_events("");
+    assert_refused(cluster,
+                   "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: x\n  namespace: y\n",
+                   "t.yaml:1: metadata.namespace: a Namespace has none");
+    cluster_free(cluster);
+}
+
 static void a_node_says_whether_it_has_a_device_plugin(void **state)
 {
     struct cluster *cluster = new_cluster();
@@ -755,6 +782,7 @@ static void memory_may_end_anywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_namespace_says_the_defaults_of_its_pods),
         cmocka_unit_test(a_node_says_whether_it_has_a_device_plugin),
         cmocka_unit_test(objects_get_what_an_api_server_gives),
         cmocka_unit_test(uids_are_kept_and_given),
