@@ -145,6 +145,33 @@ def test_an_object_that_disappears_and_returns(cluster, start, what):
     check(cluster.api, pods=2)
 
 
+def test_a_machine_gets_another_name(cluster, start):
+    """Names cannot be changed: n1's Node and Device go, and n2 comes with the same cards. Its kubelet
+    knows no pod of n1, and ends them; n1's own stay booked there for as long as they exist."""
+    cluster.create_gpu_node("n1", gpus(1), False)
+    daemon = start()
+    cluster.create_pod("before", percent(60))
+    cluster.wait_bound("before")
+    cluster.api.delete("/api/v1/nodes/n1")
+    cluster.api.delete(f"{objects.DEVICES}/n1")
+    cluster.create_gpu_node("n2", gpus(1), False)
+    for name, share in (("first", 50), ("second", 50)):
+        cluster.create_pod(name, percent(share))
+        assert cards_of(bound_soon(cluster, name)) == {("n2", 0)}
+    cluster.create_pod("third", percent(40))
+    cluster.wait_unschedulable("third", NO_ROOM)
+    assert [pod["name"] for pod in daemon.node("n1")["pods"]] == ["before"]
+
+    # The old name again, with what runs under it.
+    cluster.create_gpu_node("n1", gpus(1), False)
+    assert cards_of(bound_soon(cluster, "third")) == {("n1", 0)}
+    cluster.create_pod("fourth", percent(10))
+    cluster.wait_unschedulable("fourth", NO_ROOM)
+    check(cluster.api, pods=4)
+    cluster.delete_pod("before")
+    bound_soon(cluster, "fourth")
+
+
 def test_a_card_of_another_size(cluster, start):
     """A quarter of 80Gi was given out. Whatever size the Device states later, neither what the pod
     was given nor what its request means by now is given away again."""
