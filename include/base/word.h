@@ -157,6 +157,26 @@ static inline bool word_same_text(const char *a, const char *b, size_t len)
     return lane_same(lane_load(a + len - LANE_BYTES), lane_load(b + len - LANE_BYTES));
 }
 
+/* memcpy() for what is short, like a name. */
+static inline void word_copy_text(char *to, const char *from, size_t len)
+{
+    if (len >= LANE_BYTES && len <= (size_t)2 * LANE_BYTES) {
+        char begin[LANE_BYTES], end[LANE_BYTES]; /* they may lie over each other */
+        memcpy(begin, from, LANE_BYTES);
+        memcpy(end, from + len - LANE_BYTES, LANE_BYTES);
+        memcpy(to, begin, LANE_BYTES);
+        memcpy(to + len - LANE_BYTES, end, LANE_BYTES);
+    } else if (len >= WORD_BYTES && len < LANE_BYTES) {
+        char begin[WORD_BYTES], end[WORD_BYTES];
+        memcpy(begin, from, WORD_BYTES);
+        memcpy(end, from + len - WORD_BYTES, WORD_BYTES);
+        memcpy(to, begin, WORD_BYTES);
+        memcpy(to + len - WORD_BYTES, end, WORD_BYTES);
+    } else {
+        memcpy(to, from, len);
+    }
+}
+
 /* Bytes that do not stand for themselves in a JSON string, or may not: quote, backslash, control
  * characters, and what is more than one byte of UTF-8. */
 static inline uint32_t lane_special(lane bytes)

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/word.h"
 #include "codec/reader.h"
 
 /* A sentence for people; it may have been cut inside a character, and what is no UTF-8 must not
@@ -45,14 +46,14 @@ static void expect_names(const struct candidates_call *call, uint32_t count, siz
     (void)strbuf_reserve(out, (each + beside) * count + 256);
 }
 
-static char *put(char *at, struct str text)
+static inline char *put(char *at, struct str text)
 {
-    memcpy(at, text.data, text.len);
+    word_copy_text(at, text.data, text.len);
     return at + text.len;
 }
 
 /* `before`, the name with its quotes, `after`. */
-static void write_name(const struct candidates_call *call, uint32_t i, struct str before,
+static inline void write_name(const struct candidates_call *call, uint32_t i, struct str before,
                        struct str after, struct strbuf *out)
 {
     struct str name = call->nodes[i];

@@ -286,6 +286,35 @@ static inline const char *plain_string(const struct checker *c, const char *at, 
     return is_at(c, stop, '"') ? stop + 1 : NULL;
 }
 
+/* Note strings as nearly all names are: plain, of less than two lanes, with a comma next to them. Returns
+ * the start of the first part that is none. */
+static const char *note_short_texts(const struct checker *c, const char *at)
+{
+    struct reader_texts *texts = c->texts;
+    uint32_t count = texts->count, room = texts->room;
+    size_t longest = texts->longest;
+    for (; c->end - at > 2 * LANE_BYTES + 2 && *at == '"' && count < room; count++) {
+        const char *start = at + 1;
+        uint32_t stops = lane_special(lane_load(start));
+        size_t length = 0;
+        if (stops == 0) {
+            stops = lane_special(lane_load(start + LANE_BYTES));
+            length = LANE_BYTES;
+        }
+        if (stops == 0)
+            break;
+        length += (size_t)__builtin_ctz(stops);
+        if (start[length] != '"' || start[length + 1] != ',')
+            break;
+        texts->of[count] = (struct str){start, length};
+        longest = length > longest ? length : longest;
+        at = start + length + 2;
+    }
+    texts->count = count;
+    texts->longest = longest;
+    return at;
+}
+
 /* check_parts() of an array whose strings are wanted. The first part that is none, or finds no room,
  * ends that. */
 static const char *check_texts(struct checker *c, const char *at)
@@ -299,6 +328,7 @@ static const char *check_texts(struct checker *c, const char *at)
         at++;
     while (more) {
         struct str text;
+        at = skip_blanks(c, note_short_texts(c, at));
         const char *behind = plain_string(c, at, &text);
         if (behind == NULL || !reader_index_text(texts, text, (size_t)(c->end - at)))
             return check_items_from(c, at);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "base/word.h"
 
@@ -77,6 +78,30 @@ static void test_lanes_see_what_a_walk_byte_by_byte_sees(void **state)
     }
 }
 
+/* Short texts of every length, compared and copied, exactly as long as the room they stand in. */
+static void test_short_texts_are_compared_and_copied(void **state)
+{
+    (void)state;
+    for (size_t len = 0; len <= 70; len++) {
+        char *text = malloc(len + 1), *copy = malloc(len + 1);
+        assert_true(text != NULL && copy != NULL);
+        for (size_t i = 0; i < len; i++)
+            text[i] = (char)('a' + i % 23);
+        memset(copy, '#', len + 1);
+        word_copy_text(copy, text, len);
+        assert_memory_equal(copy, text, len);
+        assert_int_equal(copy[len], '#');
+        assert_true(word_same_text(copy, text, len));
+        for (size_t i = 0; i < len; i++) {
+            copy[i] ^= 0x20;
+            assert_false(word_same_text(copy, text, len));
+            copy[i] ^= 0x20;
+        }
+        free(text);
+        free(copy);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -84,6 +109,7 @@ int main(void)
         cmocka_unit_test(test_a_byte_that_is_not_plain_is_marked_wherever_it_stands),
         cmocka_unit_test(test_bits_are_counted),
         cmocka_unit_test(test_lanes_see_what_a_walk_byte_by_byte_sees),
+        cmocka_unit_test(test_short_texts_are_compared_and_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

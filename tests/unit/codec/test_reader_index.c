@@ -201,6 +201,19 @@ static void test_the_plain_strings_of_an_array_are_noted(void **state)
     assert_noted("{\"a\":[\"x\",{},[\"y\"]]}", 9, "-");
     assert_noted("{\"a\":[\"x\",\"y\",\"z\"]}", 3, "x,y,z");
     assert_noted("{\"a\":[\"x\",\"y\",\"z\"]}", 2, "-");
+    /* Far from the end of the text. */
+#define FAR ",\"z\":\"............................................................\"}"
+    assert_noted("{\"a\":[\"x\",\"a-name-of-sixteen\",\"a-name-of-31-letters-and-figures\",\"\"]" FAR, 9,
+                 "x,a-name-of-sixteen,a-name-of-31-letters-and-figures,");
+    assert_noted("{\"a\":[\"a-name-of-thirty-two-letters-xxx\",\"a-name-of-thirty-three-letters-x\","
+                 "\"one-that-is-much-longer-than-what-two-lanes-have-room-for\",\"y\"]" FAR, 9,
+                 "a-name-of-thirty-two-letters-xxx,a-name-of-thirty-three-letters-x,"
+                 "one-that-is-much-longer-than-what-two-lanes-have-room-for,y");
+    assert_noted("{\"a\":[\"x\" ,\"y\", \"z\",\"u\"\n]" FAR, 9, "x,y,z,u");
+    assert_noted("{\"a\":[\"x\",\"y\\\"\",\"z\"]" FAR, 9, "-");
+    assert_noted("{\"a\":[\"x\",\"\xc3\xa9\",\"z\"]" FAR, 9, "-");
+    assert_noted("{\"a\":[\"x\",1,\"z\"]" FAR, 9, "-");
+    assert_noted("{\"a\":[\"x\",\"y\",\"z\"]" FAR, 2, "-");
     /* One that is longer than the rest was expected to be. */
     assert_noted("{\"a\":[\"a-long-name-to-begin-with\",\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\"]}", 99,
                  "a-long-name-to-begin-with,,,,,,,,");
