@@ -18,6 +18,7 @@
 #include "http/connections.h"
 #include "http/handlers.h"
 #include "http_messages.h"
+#include "refusing_port.h"
 
 /*
  * The bytes of one client's connection, through a socket pair into the server and the daemon's own handlers.
@@ -87,24 +88,6 @@ static struct http_app_paths paths;
 static struct http_route app_routes[HTTP_APP_ROUTES_MAX], routes[HTTP_APP_ROUTES_MAX];
 static struct http_server *server;
 
-static int get_no_pod(void *self, const struct pod_id *id, struct arena *mem, struct pod *ret,
-                      struct error *err)
-{
-    (void)self;
-    (void)id;
-    (void)mem;
-    (void)ret;
-    return error_set(err, -ENOENT, "not found");
-}
-
-static enum bind_outcome bind_nothing(void *self, const struct binding *binding, struct error *err)
-{
-    (void)self;
-    (void)binding;
-    error_set(err, -EIO, "refused");
-    return BIND_REFUSED;
-}
-
 /* A cluster of one node with two cards. Pods that are asked about are never found, so nothing in it changes. */
 static void start_cluster(void)
 {
@@ -118,8 +101,7 @@ static void start_cluster(void)
     MUST(cache != NULL);
     MUST(cache_node_set(cache, &(struct node_facts){.name = STR("n1")}) == 0);
     MUST(cache_devices_set(cache, STR("n1"), &inventory, &err) == 0);
-    struct port port = {.get_pod = get_no_pod, .bind_pod = bind_nothing};
-    sched_init(&sched, cache, clock_system(), port, device_policy_find(STR("default")),
+    sched_init(&sched, cache, clock_system(), refusing_port(), device_policy_find(STR("default")),
                node_policy_find(STR("spread")));
     sched_set_synced(&sched, true);
 }

@@ -10,23 +10,9 @@
 
 #include <cmocka.h>
 
+#include "test_arena.h"
+
 #define GIB (INT64_C(1) << 30)
-
-static struct arena mem;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&mem, 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_done(&mem);
-    return 0;
-}
 
 static struct host_amount of_pod(const char *spec)
 {
@@ -143,11 +129,11 @@ static void test_namespaces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_pods, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_pod_level, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_no_amount, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nodes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_namespaces, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pods, arena_setup, arena_teardown),
+        cmocka_unit_test_setup_teardown(test_pod_level, arena_setup, arena_teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_no_amount, arena_setup, arena_teardown),
+        cmocka_unit_test_setup_teardown(test_nodes, arena_setup, arena_teardown),
+        cmocka_unit_test_setup_teardown(test_namespaces, arena_setup, arena_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

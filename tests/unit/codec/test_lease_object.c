@@ -11,22 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-
-static struct arena mem;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&mem, 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_done(&mem);
-    return 0;
-}
+#include "test_arena.h"
 
 /* As kube-apiserver answers; the parts that are nobody's business here included. */
 #define STORED                                                                                     \
@@ -164,7 +149,7 @@ static void times_have_six_digits(void **state)
     assert_string_equal(text, "1969-12-31T23:59:59.999999Z");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, arena_setup, arena_teardown)
 
 int main(void)
 {

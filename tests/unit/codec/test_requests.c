@@ -12,22 +12,7 @@
 
 #include "base/mem.h"
 #include "codec/objects.h"
-
-static struct arena mem;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&mem, 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_done(&mem);
-    return 0;
-}
+#include "test_arena.h"
 
 /* ---- pods/binding ---- */
 
@@ -266,7 +251,7 @@ static void other_texts_are_no_status(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, arena_setup, arena_teardown)
 
 int main(void)
 {

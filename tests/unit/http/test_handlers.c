@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "http/query.h"
+#include "refusing_port.h"
 
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,24 +23,6 @@ static struct sched sched;
 static struct http_app_paths paths;
 static struct http_route routes[HTTP_APP_ROUTES_MAX];
 static uint32_t route_count;
-
-static int get_no_pod(void *self, const struct pod_id *id, struct arena *mem, struct pod *ret,
-                      struct error *err)
-{
-    (void)self;
-    (void)id;
-    (void)mem;
-    (void)ret;
-    return error_set(err, -ENOENT, "not found");
-}
-
-static enum bind_outcome bind_nothing(void *self, const struct binding *binding, struct error *err)
-{
-    (void)self;
-    (void)binding;
-    error_set(err, -EIO, "refused");
-    return BIND_REFUSED;
-}
 
 static int setup(void **state)
 {
@@ -60,8 +42,7 @@ static int setup(void **state)
     assert_non_null(cache);
     assert_int_equal(cache_node_set(cache, &(struct node_facts){.name = STR("n1")}), 0);
     assert_int_equal(cache_devices_set(cache, STR("n1"), &inventory, &err), 0);
-    struct port port = {.get_pod = get_no_pod, .bind_pod = bind_nothing};
-    sched_init(&sched, cache, clock_system(), port, device_policy_find(STR("default")),
+    sched_init(&sched, cache, clock_system(), refusing_port(), device_policy_find(STR("default")),
                node_policy_find(STR("spread")));
     sched_set_synced(&sched, true);
     app = (struct http_app){

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "test_cache.h"
+
 #define GI (INT64_C(1) << 30)
 #define SECOND INT64_C(1000000000)
 
@@ -94,10 +96,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    struct error err = {0};
-    if (cache_check(cache, &err) < 0)
-        fail_msg("%s", err.text);
-    cache_free(cache);
+    cache_free_sound(cache);
     arena_done(&mem);
     return 0;
 }

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "cache_text.h"
+#include "test_cache.h"
 
 #define GI (INT64_C(1) << 30)
 
@@ -31,23 +32,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    struct error err = {0};
-    if (cache_check(cache, &err) < 0)
-        fail_msg("%s", err.text);
-    cache_free(cache);
+    cache_free_sound(cache);
     return 0;
-}
-
-static struct pod_request gpus(int64_t count, int64_t percent)
-{
-    struct pod_request request = {0};
-    request.of[DEVICE_GPU] = (struct device_request){
-        .count = count,
-        .each = {.percent = percent, .ratio = percent},
-        .named = DIM_BIT(DIM_PERCENT) | DIM_BIT(DIM_RATIO),
-        .whole = percent == 100,
-    };
-    return request;
 }
 
 /* A node with `count` healthy 16 GiB cards. */

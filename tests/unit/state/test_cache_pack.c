@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "test_cache.h"
 
 #define GIB (INT64_C(1) << 30)
 
@@ -31,24 +32,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    struct error err = {0};
-    if (cache_check(cache, &err) < 0)
-        fail_msg("%s", err.text);
-    cache_free(cache);
+    cache_free_sound(cache);
     arena_done(&mem);
     return 0;
-}
-
-static struct pod_request gpus(int64_t count, int64_t percent)
-{
-    struct pod_request request = {0};
-    request.of[DEVICE_GPU] = (struct device_request){
-        .count = count,
-        .each = {.percent = percent, .ratio = percent},
-        .named = DIM_BIT(DIM_PERCENT) | DIM_BIT(DIM_RATIO),
-        .whole = percent == 100,
-    };
-    return request;
 }
 
 static void add_node(const char *name, uint32_t cards, int64_t cpu_milli)
