@@ -535,8 +535,8 @@ static struct cache *cache_with(struct vector *v, json_object *devices)
         };
     }
     cache_node_set(cache, &(struct node_facts){.name = STR("n")});
-    if (cache_registration_set(cache, STR("n"), &(struct inventory){cards, (uint32_t)count}, &err) <
-        0)
+    struct inventory inventory = {.devices = cards, .count = (uint32_t)count};
+    if (cache_registration_set(cache, STR("n"), &inventory, &err) < 0)
         vector_fail(v, "devices", "an inventory", err.text);
     return cache;
 }

@@ -95,7 +95,7 @@ static void start_cluster(void)
         {.kind = DEVICE_GPU, .minor = 0, .healthy = true, .total = {100, 100, 8000}, .id = STR("G0")},
         {.kind = DEVICE_GPU, .minor = 1, .healthy = false, .total = {100, 100, 8000}},
     };
-    static const struct inventory inventory = {devices, 2};
+    static const struct inventory inventory = {.devices = devices, .count = 2};
     struct error err = {0};
     struct cache *cache = cache_new(UNKNOWN_PODS_CLOSE);
     MUST(cache != NULL);

@@ -47,7 +47,7 @@ static const struct pod_policy no_policy;
 
 static void apply(struct cache *cache, const struct event *event)
 {
-    struct inventory inventory = {event->devices, event->device_count};
+    struct inventory inventory = {.devices = event->devices, .count = event->device_count};
     struct pod pod = {
         .id = {STR("ns"), event->name, event->name},
         .node_name = event->place,

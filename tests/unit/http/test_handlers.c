@@ -36,7 +36,7 @@ static int setup(void **state)
         {.kind = DEVICE_GPU, .minor = 1, .healthy = false, .total = {100, 100, 8000}},
         {.kind = DEVICE_RDMA, .minor = 0, .healthy = true, .total = {.percent = 100}},
     };
-    struct inventory inventory = {devices, 3};
+    struct inventory inventory = {.devices = devices, .count = 3};
     struct error err = {0};
     struct cache *cache = cache_new(UNKNOWN_PODS_CLOSE);
     assert_non_null(cache);
@@ -374,7 +374,7 @@ static void card_gauges(void **state)
     assert_int_equal(cache_node_set(sched.cache, &(struct node_facts){.name = STR("a\"\\\nb")}), 0);
     struct device device = {
         .kind = DEVICE_GPU, .minor = 7, .healthy = true, .total = {100, 100, 0}};
-    struct inventory inventory = {&device, 1};
+    struct inventory inventory = {.devices = &device, .count = 1};
     struct error err = {0};
     assert_int_equal(cache_devices_set(sched.cache, STR("a\"\\\nb"), &inventory, &err), 0);
 

@@ -68,7 +68,7 @@ static int setup(void **state)
                device_policy_find(STR("default")), node_policy_find(STR("spread")));
     sched_set_synced(&sched, true);
     struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU-1"), STR(""), 0};
-    struct inventory inventory = {&device, 1};
+    struct inventory inventory = {.devices = &device, .count = 1};
     sched_node_changed(&sched, &(struct node_facts){.name = STR("n")});
     return sched_device_changed(&sched, STR("n"), &inventory);
 }
@@ -131,7 +131,7 @@ static void add_uneven_node(void)
     struct device devices[] = {{DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR(""), STR(""), 0},
                                {DEVICE_GPU, 1, true, {100, 100, 16 * GI}, STR(""), STR(""), 0}};
     struct share share = {DEVICE_GPU, 1, {50, 50, 8 * GI}, 0};
-    struct inventory inventory = {devices, 2};
+    struct inventory inventory = {.devices = devices, .count = 2};
     struct container half = container(RESOURCE_GPU, 50);
     struct pod there = pod_of("there", &half, 1);
     there.node_name = STR("two");

@@ -162,7 +162,7 @@ static void test_a_device_object_wins(void **state)
     assert_true(str_is(view.cards[0].id, "A") && view.cards[0].slots == 10);
 
     const struct device own = card(0, "A", 2000);
-    sched_device_changed(&sched, STR("n"), &(struct inventory){&own, 1});
+    sched_device_changed(&sched, STR("n"), &(struct inventory){.devices = &own, .count = 1});
     assert_int_equal(node_now().card_count, 1);
     node_registers(3000); /* noted, not shown */
     assert_int_equal(node_now().cards[0].total.bytes, 2000 * MIB);
@@ -185,7 +185,7 @@ static void test_a_bad_registration_changes_nothing(void **state)
     assert_int_equal(sched_node_changed(&sched, &facts), 0);
     const struct device twice[] = {card(0, "A", 1), card(0, "B", 1)};
     facts.registration = REGISTRATION_READ;
-    facts.registered = (struct inventory){twice, 2};
+    facts.registered = (struct inventory){.devices = twice, .count = 2};
     assert_int_equal(sched_node_changed(&sched, &facts), 0);
     assert_int_equal(node_now().card_count, 2);
     assert_int_equal(node_now().cards[0].total.bytes, 1000 * MIB);
@@ -252,7 +252,7 @@ static void test_cards_without_ids(void **state)
     (void)state;
     node_registers(1000);
     const struct device cards[] = {card(0, "", 1000), card(1, "B", 1000)};
-    sched_device_changed(&sched, STR("n"), &(struct inventory){cards, 2});
+    sched_device_changed(&sched, STR("n"), &(struct inventory){.devices = cards, .count = 2});
     runs("u", "A", 900, "success");
     assert_true(node_now().closed);
 }

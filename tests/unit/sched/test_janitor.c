@@ -67,7 +67,7 @@ static struct pod pod;
 static void devices(bool healthy)
 {
     struct device device = {DEVICE_GPU, 0, healthy, {100, 100, 16 * GI}, STR("GPU-1"), STR(""), 0};
-    struct inventory inventory = {&device, 1};
+    struct inventory inventory = {.devices = &device, .count = 1};
     assert_int_equal(sched_device_changed(&sched, STR("n"), &inventory), 0);
 }
 

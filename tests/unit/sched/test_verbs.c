@@ -642,7 +642,7 @@ static void test_memory_ends_in_naming_a_holder(void **state)
     see_holder("bare", "first");
     see_holder("bare", "late");
     struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR(""), STR(""), 0};
-    struct inventory inventory = {&device, 1};
+    struct inventory inventory = {.devices = &device, .count = 1};
     struct error err;
     assert_int_equal(cache_devices_set(cache, STR("bare"), &inventory, &err), 0);
     mem_fail_at(1);

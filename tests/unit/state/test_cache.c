@@ -216,7 +216,8 @@ static void test_a_device_plugin_bars_gpu_requests(void **state)
     struct device devices[] = {{DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU"), STR(""), 0},
                                {DEVICE_RDMA, 0, true, {.percent = 100}, STR("NIC"), STR(""), 0}};
     struct error err = {0};
-    assert_int_equal(cache_devices_set(cache, STR("n"), &(struct inventory){devices, 2}, &err), 0);
+    struct inventory inventory = {.devices = devices, .count = 2};
+    assert_int_equal(cache_devices_set(cache, STR("n"), &inventory, &err), 0);
     struct node_facts facts = {STR("n"), .device_plugin = true};
     assert_int_equal(cache_node_set(cache, &facts), 0);
     add_pod("p", &half);
@@ -393,7 +394,7 @@ static void test_inventory_out_of_bounds_is_refused(void **state)
     struct error err = {0};
     struct device twice[] = {{DEVICE_GPU, 0, true, {100, 100, GI}, STR(""), STR(""), 0},
                              {DEVICE_GPU, 0, true, {100, 100, GI}, STR(""), STR(""), 0}};
-    struct inventory inventory = {twice, 2};
+    struct inventory inventory = {.devices = twice, .count = 2};
     add_node("n", 2);
     assert_int_equal(cache_devices_set(cache, STR("n"), &inventory, &err), -22);
     assert_non_null(strstr(err.text, "listed twice"));
@@ -528,7 +529,7 @@ static void play(long *ret_failures)
 {
     struct pod_request half = gpus(1, 50);
     struct device device = {DEVICE_GPU, 0, true, {100, 100, 16 * GI}, STR("GPU-1"), STR(""), 0};
-    struct inventory inventory = {&device, 1};
+    struct inventory inventory = {.devices = &device, .count = 1};
     struct share share = {DEVICE_GPU, 0, {50, 50, 8 * GI}, 0};
     struct pod pending = {.id = {STR("ns"), STR("p"), STR("p")}};
     struct pod placed = bound("q", "far", &share, 1);

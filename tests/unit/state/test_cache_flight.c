@@ -28,7 +28,7 @@ static void add_node(const char *name, uint32_t cards)
     for (uint32_t i = 0; i < cards; i++)
         devices[i] =
             (struct device){DEVICE_GPU, (int32_t)i, true, {100, 100, 16 * GI}, STR(""), STR(""), 0};
-    struct inventory inventory = {devices, cards};
+    struct inventory inventory = {.devices = devices, .count = cards};
     assert_int_equal(cache_node_set(cache, &(struct node_facts){.name = str_from(name)}), 0);
     assert_int_equal(cache_devices_set(cache, str_from(name), &inventory, &err), 0);
 }
