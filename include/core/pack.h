@@ -163,6 +163,19 @@ static inline bool pack_allows(uint64_t models, uint32_t model)
     return (models >> model & 1) != 0;
 }
 
+/*
+ * The cells of a size or of what is free on a card, to the nearest one, so that sizes which fill a card still
+ * do so in cells: rounded up, 14 and 10 GiB would be too much for 24. But something is not nothing, and a
+ * part is not the whole.
+ */
+static inline int32_t pack_cells(int32_t milli)
+{
+    int32_t cells = (milli + PACK_CELL_MILLI / 2) / PACK_CELL_MILLI;
+    if (milli > 0 && cells == 0)
+        return 1;
+    return milli < PACK_CARD_MILLI && cells == PACK_CELLS ? PACK_CELLS - 1 : cells;
+}
+
 /* Whether a lower card has as much free as this one: what is true of one is of the other. */
 static inline bool pack_seen_before(const struct pack_node *node, uint32_t card)
 {

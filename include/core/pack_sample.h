@@ -31,6 +31,7 @@ struct pack_sample {
     double weight; /* of all */
     uint64_t pods; /* seen so far, never less */
     uint64_t next; /* learn again when so many were seen */
+    uint64_t look; /* or when the mix has moved far, which is asked when so many were seen */
     uint64_t left_out; /* pods that found no room */
 };
 
@@ -40,8 +41,8 @@ void pack_sample_init(struct pack_sample *sample);
 /* Count what one pod asks for. */
 void pack_sample_see(struct pack_sample *sample, const struct pack_seen *seen);
 
-/* Whether it is time to learn: enough pods were seen since the sample was taken last, and the mix has
- * moved. If it has not, the number of pods counts from here. */
+/* Whether it is time to learn: the mix has moved far since the sample was taken last, or enough pods were
+ * seen and it has moved at all. If it has not, the number of pods counts from here. */
 bool pack_sample_due(struct pack_sample *sample);
 
 /* How far the mix has moved since it was taken last: 0, the same, to 1, nothing in common. */
@@ -59,8 +60,8 @@ double pack_sample_prior(const struct pack_sample *sample);
 void pack_sample_mix(const struct pack_sample *sample, int64_t card_bytes,
                      struct pack_demand *demands, struct pack_mix *ret);
 
-/* What part of a card of `card_bytes` so many bytes are, in milli rounded up; a whole one if it is
- * not known. */
+/* What part of a card of `card_bytes` so many bytes (> 0) are, in milli: rounded down as what is free is, so
+ * that they fit into what is exactly as large, but at least 1; a whole one if it is not known. */
 int32_t pack_milli_of_bytes(int64_t bytes, int64_t card_bytes);
 
 #endif

@@ -27,7 +27,7 @@ struct value_problem {
 /* An empty problem. */
 void value_problem_init(struct value_problem *problem);
 
-/* Add `weight` pods of `milli` (1..PACK_CARD_MILLI; rounded up to a cell). */
+/* Add `weight` pods of `milli` (1..PACK_CARD_MILLI; in cells as of pack_cells). */
 void value_problem_add(struct value_problem *problem, int32_t milli, double weight);
 
 /* The value of 0..PACK_CELLS free cells; that of a whole card is 1. Without demands it is the plain

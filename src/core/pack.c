@@ -47,14 +47,12 @@ bool pack_fits(const struct pack_node *node, const struct pack_pod *pod)
 
 static double value_of(const struct pack_tables *tables, int32_t free_milli)
 {
-    return tables->value[free_milli / PACK_CELL_MILLI];
+    return tables->value[pack_cells(free_milli)];
 }
 
-/* A size between two cells needs the next one. */
 static double pod_value(const struct pack_tables *tables, const struct pack_pod *pod)
 {
-    int32_t cells = (pod->milli + PACK_CELL_MILLI - 1) / PACK_CELL_MILLI;
-    return pod->cards * tables->value[cells];
+    return pod->cards * tables->value[pack_cells(pod->milli)];
 }
 
 static struct rest rest_of(const struct pack_tables *tables, const struct pack_node *node)

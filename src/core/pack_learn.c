@@ -58,8 +58,7 @@ static void learn_value(const struct pack_mix *mix, struct value_problem *proble
 
 static double value_of_demand(const struct pack_tables *tables, const struct pack_demand *demand)
 {
-    int32_t cells = (demand->pod.milli + PACK_CELL_MILLI - 1) / PACK_CELL_MILLI;
-    return demand->pod.cards * tables->value[cells];
+    return demand->pod.cards * tables->value[pack_cells(demand->pod.milli)];
 }
 
 /* ---- typical pods ---- */

@@ -13,6 +13,11 @@
 /* A mix that has moved less is the same. */
 #define DRIFT_MIN 0.01
 
+/* A mix that has moved so far is learned at once, because a wrong one packs worse than none; it is looked at
+ * every so many pods. */
+#define DRIFT_SOON 0.05
+#define LOOK_EVERY 16
+
 /* The shipped guess stands for so many pods at first and for none when so many were seen. */
 #define PRIOR_PODS  20
 #define PRIOR_UNTIL 300
@@ -148,13 +153,18 @@ void pack_sample_taken(struct pack_sample *sample)
     for (uint32_t i = 0; i < sample->count; i++)
         sample->learned[i] = sample->seen[i].weight / sample->weight;
     uint64_t half = sample->pods / 2 > 1 ? sample->pods / 2 : 1;
+    sample->look = sample->pods + LOOK_EVERY;
     sample->next = sample->pods + (half < LEARN_EVERY ? half : LEARN_EVERY);
 }
 
 bool pack_sample_due(struct pack_sample *sample)
 {
-    if (sample->pods < sample->next)
-        return false;
+    if (sample->pods < sample->next) {
+        if (sample->pods < sample->look)
+            return false;
+        sample->look = sample->pods + LOOK_EVERY;
+        return pack_sample_drift(sample) > DRIFT_SOON;
+    }
     if (pack_sample_prior(sample) > 0 || pack_sample_drift(sample) > DRIFT_MIN)
         return true;
     pack_sample_taken(sample);
@@ -172,7 +182,8 @@ int32_t pack_milli_of_bytes(int64_t bytes, int64_t card_bytes)
 {
     if (bytes >= card_bytes)
         return PACK_CARD_MILLI;
-    return (int32_t)((bytes * PACK_CARD_MILLI + card_bytes - 1) / card_bytes);
+    int32_t milli = (int32_t)(bytes * PACK_CARD_MILLI / card_bytes);
+    return milli > 0 ? milli : 1;
 }
 
 void pack_sample_mix(const struct pack_sample *sample, int64_t card_bytes,

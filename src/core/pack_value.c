@@ -19,7 +19,7 @@ void value_problem_init(struct value_problem *problem)
 void value_problem_add(struct value_problem *problem, int32_t milli, double weight)
 {
     assert(milli > 0 && milli <= PACK_CARD_MILLI);
-    problem->demand[(milli + PACK_CELL_MILLI - 1) / PACK_CELL_MILLI] += weight;
+    problem->demand[pack_cells(milli)] += weight;
 }
 
 /* Begin with one pattern a size: as many of it as a card holds. */

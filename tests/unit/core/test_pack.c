@@ -130,14 +130,19 @@ static void test_value_bounds(void **state)
     assert_near(value[25], 0.25);
 }
 
-/* A size between two cells needs the larger one. */
-static void test_value_rounds_sizes_up(void **state)
+/* A size between two cells is the nearer one, so that sizes which fill a card still do. */
+static void test_cells(void **state)
 {
     (void)state;
     double value[PACK_CELLS + 1];
-    value_of((int32_t[]){501}, (double[]){1}, 1, value);
-    assert_near(value[50], 0);
-    assert_near(value[51], 1);
+    static const int32_t cells[][2] = {{0, 0},    {1, 1},   {4, 1},    {14, 1},  {15, 2},
+                                       {583, 58}, {416, 42}, {995, 99}, {999, 99}, {1000, 100}};
+    for (unsigned i = 0; i < sizeof cells / sizeof cells[0]; i++)
+        assert_int_equal(pack_cells(cells[i][0]), cells[i][1]);
+    value_of((int32_t[]){583, 416}, (double[]){1, 1}, 2, value); /* 14 and 10 GiB of 24 */
+    assert_near(value[58] + value[42], 1);
+    value_of((int32_t[]){501}, (double[]){1}, 1, value); /* the price of it: not always */
+    assert_near(value[50], 0.5);
 }
 
 /* ---- fragmentation ---- */
@@ -436,7 +441,7 @@ int main(void)
         cmocka_unit_test(test_value_of_halves),
         cmocka_unit_test(test_value_of_pairs),
         cmocka_unit_test(test_value_bounds),
-        cmocka_unit_test(test_value_rounds_sizes_up),
+        cmocka_unit_test(test_cells),
         cmocka_unit_test(test_fragmentation),
         cmocka_unit_test(test_fragmentation_by_model),
         cmocka_unit_test(test_typical_pods),

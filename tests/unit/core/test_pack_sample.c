@@ -71,9 +71,28 @@ static void test_due(void **state)
     assert_true(pack_sample_due(&sample));
     see(part(500), 9850);
     pack_sample_taken(&sample);
-    see(part(300), 999);
+    see(part(300), 500); /* less than 5 % of all */
+    see(part(500), 499);
     assert_false(pack_sample_due(&sample));
     see(part(300), 1);
+    assert_true(pack_sample_due(&sample));
+}
+
+/* A mix that moves far is learned before there are enough pods; it is looked at every sixteen. */
+static void test_due_soon(void **state)
+{
+    (void)state;
+    see(part(500), 2000);
+    pack_sample_taken(&sample);
+    see(part(300), 112);
+    assert_true(pack_sample_drift(&sample) > 0.05);
+    assert_true(pack_sample_due(&sample));
+    pack_sample_taken(&sample);
+    see(part(300), 100);
+    assert_false(pack_sample_due(&sample)); /* 4 % */
+    see(part(300), 15);
+    assert_false(pack_sample_due(&sample)); /* too soon after the last look */
+    see(part(300), 60);
     assert_true(pack_sample_due(&sample));
 }
 
@@ -146,7 +165,9 @@ static void test_bytes(void **state)
     pack_sample_mix(&sample, 1000, demands, &mix);
     assert_int_equal(demands[0].pod.milli, 300);
     pack_sample_mix(&sample, 999, demands, &mix);
-    assert_int_equal(demands[0].pod.milli, 301);
+    assert_int_equal(demands[0].pod.milli, 300); /* as much as 300 of 999 that are free */
+    demands[0].pod.milli = pack_milli_of_bytes(1, INT64_C(1) << 40);
+    assert_int_equal(demands[0].pod.milli, 1);
     pack_sample_mix(&sample, 0, demands, &mix);
     assert_int_equal(demands[0].pod.milli, 1000);
     pack_sample_mix(&sample, 100000, demands, &mix);
@@ -157,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_prior_fades, setup), cmocka_unit_test_setup(test_due, setup),
+        cmocka_unit_test_setup(test_due_soon, setup),
         cmocka_unit_test_setup(test_no_drift, setup),    cmocka_unit_test_setup(test_ageing, setup),
         cmocka_unit_test_setup(test_full, setup),        cmocka_unit_test_setup(test_bytes, setup),
     };
