@@ -75,8 +75,8 @@ void connections_stop(struct connections *connections);
 uint32_t connections_peer(const struct connections *connections, const struct sockaddr *address);
 
 /* Is there room for one more connection of this peer, if there may be `max`? When there is none, another peer's
- * that waits for nothing is cut: rather one that never asked for anything, then one of who has most. False when
- * nobody has more than this peer. */
+ * that has more and waits for nothing is cut: rather one that never asked for anything, then one of who has most.
+ * When nobody has more, one of the peer's own, which may be on its way to be closed. False when there is neither. */
 bool connections_make_room(struct connections *connections, uint32_t peer, uint32_t max);
 
 /* A connection of this peer was accepted, and is idle or, if encrypted, greeting; NULL when memory ends. */

@@ -223,18 +223,28 @@ static bool is_worse(const struct connections *connections, const struct connect
     return held_a != held_b ? held_a > held_b : a->since_ns < b->since_ns;
 }
 
-bool connections_make_room(struct connections *connections, uint32_t peer, uint32_t max)
+/* Whose place a newcomer gets: of those who have more than he, else of his own. */
+static struct connection *find_place_locked(struct connections *connections, uint32_t peer)
 {
-    struct connection *worst = NULL;
-    pthread_mutex_lock(&connections->lock);
-    bool full = connections->open >= max;
-    for (struct connection *c = connections->first; full && c != NULL; c = c->next) {
+    struct connection *worst = NULL, *own = NULL;
+    for (struct connection *c = connections->first; c != NULL; c = c->next) {
         note_first_byte_locked(c, now_ns());
-        if (c->phase != CONNECTION_CUT && !is_busy(c) &&
-            connections->held[c->peer] > connections->held[peer] &&
+        if (c->phase == CONNECTION_CUT || is_busy(c))
+            continue;
+        if (connections->held[c->peer] > connections->held[peer] &&
             (worst == NULL || is_worse(connections, c, worst)))
             worst = c;
+        if (c->peer == peer && (own == NULL || is_worse(connections, c, own)))
+            own = c;
     }
+    return worst != NULL ? worst : own;
+}
+
+bool connections_make_room(struct connections *connections, uint32_t peer, uint32_t max)
+{
+    pthread_mutex_lock(&connections->lock);
+    bool full = connections->open >= max;
+    struct connection *worst = full ? find_place_locked(connections, peer) : NULL;
     if (worst != NULL)
         cut_locked(connections, worst);
     pthread_mutex_unlock(&connections->lock);
