@@ -82,7 +82,7 @@ static void node_registers(int64_t mib)
     struct node_facts facts = {.name = STR("n"),
                                .device_plugin = true,
                                .registration = REGISTRATION_READ,
-                               .registered = {cards, 2}};
+                               .registered = {.devices = cards, .count = 2}};
     assert_int_equal(sched_node_changed(&sched, &facts), 0);
 }
 
