@@ -201,6 +201,9 @@ def growth_rows(directory, scale):
         yield Row(f"{name.replace(' ns', ' without HTTP')}, us by nodes", "linear: <= 1.5x a name "
                   f"from {scale.growth[1]:,} to {scale.growth[-1]:,}",
                   f"{text}; {per_name[-1] / per_name[1]:.2f}x", per_name[-1] <= per_name[1] * 1.5)
+    for name in ("filter ns, first of its kind", "filter ns, packs"):
+        text = ", ".join(f"{nodes:,}: {spread(each[name, nodes, True])}" for nodes in scale.growth)
+        yield Row(f"{name.replace(' ns', ' without HTTP')}, best 100, us by nodes", "", text)
     flat = [statistics.median(each["filter ns, all", nodes, True]) /
             statistics.median(each["filter ns, all", nodes, False]) for nodes in scale.growth]
     yield Row(f"the same with up to {scale.pods:,} pods against none", "flat: <= 1.2x",
