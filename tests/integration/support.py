@@ -103,6 +103,12 @@ class Answer:
         return f"<{self.status} {self.body[:300]!r}>"
 
 
+def _hear_signals():
+    """Who runs the tests in the background of a shell, or with nohup, has these ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Daemon:
     """deviceshare-extender on a free port with an embedded cluster of its own."""
 
@@ -129,8 +135,7 @@ class Daemon:
         log = open(self.log_path, "ab")
         self.process = subprocess.Popen(
             [EXTENDER, *self.flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            # Whoever ran the tests in the background of a shell has SIGINT ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            preexec_fn=_hear_signals)
         log.close()
         self.port = int(wait_until(self._listening, "the daemon listens")[1])
         return self

@@ -34,8 +34,9 @@ def free_port():
 def _prepare_child():
     # Also when the tests are killed, and cannot clean up.
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # Whoever runs the tests in the background of a shell has SIGINT ignored.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Who runs the tests in the background of a shell, or with nohup, has these ignored.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Process:
