@@ -35,6 +35,7 @@ struct change {
     struct node_facts node;
     struct pod pod;
     struct inventory inventory;
+    uint32_t skipped; /* entries of a Device that are left out of it; a line in the log says why */
     struct policy_words labels; /* of a Namespace */
 };
 
@@ -47,6 +48,10 @@ struct apply {
 
 /* Read a text. Errors begin with "SOURCE:LINE". Call apply_done in any case. */
 int apply_read(struct apply *apply, struct str text, const char *source, struct error *err);
+
+/* Put "SOURCE:LINE" and the object, as far as it is known, before the sentence in `err` (not NULL):
+ * "pods.yaml:7: Pod default/train: ". Returns its code. */
+int apply_at(const struct apply *apply, const struct change *change, struct error *err);
 
 /* Find out what each object will be: UID, defaults, and what may not change about an object that
  * exists. The store stays as it is, and must do so until the commit. */

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
+#include "cmd/trace_manifests.h"
 #include "sim/experiment.h"
 #include "sim/report.h"
 
@@ -44,9 +45,10 @@ static void usage(FILE *out)
         "Usage: deviceshare-sim --nodes FILE --pods FILE --policy NAME [FLAG]...\n"
         "Play a trace of pods against a cluster and print how much of its GPUs was allocated.\n"
         "\n"
-        "      --nodes FILE       the cluster: CSV with sn, cpu_milli, memory_mib, gpu, model\n"
+        "      --nodes FILE       the cluster: CSV with sn, cpu_milli, memory_mib, gpu, model, or\n"
+        "                         manifests (YAML or JSON) of Nodes and their Devices\n"
         "      --pods FILE        the pods: CSV with name, cpu_milli, memory_mib, num_gpu,\n"
-        "                         gpu_milli and, if there, gpu_spec\n"
+        "                         gpu_milli and, if there, gpu_spec, or manifests of Pods\n"
         "      --order FILE       ranks of the nodes and order of the arrivals, two lines\n"
         "      --seed N           draw them from this seed (1)\n"
         "      --churn ARRIVALS   pods come and go, so many; without it they come and stay until\n"
@@ -249,7 +251,7 @@ static int run(const struct command *command, struct error *err)
     struct arena arena;
     struct experiment_result result;
     arena_init(&arena, 0);
-    int rc = trace_read(command->head.nodes, command->head.pods, &trace, err);
+    int rc = trace_read(command->head.nodes, command->head.pods, &trace_manifests, &trace, err);
     if (rc == 0)
         rc = run_on(command, &trace, &arena, &result, err);
     if (rc == 0)

@@ -22,8 +22,7 @@ static int no_memory(struct error *err)
 
 /* ---- reading ---- */
 
-/* Put "SOURCE:LINE" and, as far as it is known, the object before the sentence. */
-static int at_change(const struct apply *apply, const struct change *change, struct error *err)
+int apply_at(const struct apply *apply, const struct change *change, struct error *err)
 {
     if (change->title.len == 0 && change->item >= 0)
         return error_wrap(err, "%s:%u: items[%" PRId64 "]", apply->source, change->line,
@@ -103,7 +102,7 @@ static int read_change(struct apply *apply, struct change *change, struct error 
 
     if (result == 0)
         result = manifest_check_annotations(change->manifest, &apply->mem, err);
-    return result < 0 ? at_change(apply, change, err) : 0;
+    return result < 0 ? apply_at(apply, change, err) : 0;
 }
 
 /* The objects of a document: itself, or the items of a list. */
@@ -166,10 +165,10 @@ static int check_distinct(const struct apply *apply, struct error *err)
         if (before != MAP_NONE) {
             error_set(err, -EINVAL, "metadata.name: already in this text, line %u",
                       apply->changes[before].line);
-            result = at_change(apply, change, err);
+            result = apply_at(apply, change, err);
         } else if (change->uid.len > 0 && map_get(&uids, change->uid) != MAP_NONE) {
             error_set(err, -EINVAL, "metadata.uid: already in this text");
-            result = at_change(apply, change, err);
+            result = apply_at(apply, change, err);
         } else if (map_put(&titles, change->title, i) < 0 ||
                    (change->uid.len > 0 && map_put(&uids, change->uid, i) < 0)) {
             result = no_memory(err);
@@ -375,15 +374,14 @@ static int check_device(struct apply *apply, struct change *change, struct error
 {
     struct error why = {0};
     struct str node;
-    uint32_t skipped;
-    int result =
-        object_decode_device(change->json, &apply->mem, &node, &change->inventory, &skipped, &why);
+    int result = object_decode_device(change->json, &apply->mem, &node, &change->inventory,
+                                      &change->skipped, &why);
 
     if (result < 0)
         return error_set(err, result, "%s", why.text);
-    if (skipped > 0)
+    if (change->skipped > 0)
         log_warning("Entries of a Device object left out", LOG_STR("device", change->name),
-                    LOG_INT("entries", skipped), LOG_TEXT("first", why.text));
+                    LOG_INT("entries", change->skipped), LOG_TEXT("first", why.text));
     return 0;
 }
 
@@ -405,7 +403,7 @@ static int check_change(struct apply *apply, struct change *change, const struct
         result = check_pod(apply, change, err);
     if (result == 0 && change->kind == KIND_DEVICE)
         result = check_device(apply, change, err);
-    return result < 0 ? at_change(apply, change, err) : 0;
+    return result < 0 ? apply_at(apply, change, err) : 0;
 }
 
 int apply_check(struct apply *apply, const struct store *store, struct error *err)

@@ -39,7 +39,7 @@ static void read_trace(const char *variant, struct trace *ret)
     struct error err = {0};
     snprintf(nodes, sizeof(nodes), "%s/openb/openb_node_list_gpu_node.csv", folder);
     snprintf(pods, sizeof(pods), "%s/openb/openb_pod_list_%s.csv", folder, variant);
-    if (trace_read(nodes, pods, ret, &err) < 0)
+    if (trace_read(nodes, pods, NULL, ret, &err) < 0)
         fail_msg("%s", err.text);
 }
 

@@ -98,6 +98,7 @@ static void test_errors_name_file_and_line(void **state)
         {NODES, POD_HEADER "a,1,2,1,500\n\nb,1,2,1\n", ":4: 4 fields, the header has 5"},
         {NODES, POD_HEADER "a,1,2,1,500\nb,1,2,1,0\n", ":3: gpu_milli is \"0\""},
         {NODES, POD_HEADER "a,1,2,1,1001\n", ":2: gpu_milli is \"1001\""},
+        {"kind: Node\n", PODS, ":1: no column \"sn\""}, /* nobody brings another format */
         {NODES, POD_HEADER "a,-1,2,1,500\n", ":2: cpu_milli is \"-1\""},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -109,7 +110,7 @@ static void test_errors_name_file_and_line(void **state)
     }
     struct trace trace;
     struct error err = {0};
-    assert_int_equal(trace_read("/nonexistent", "/nonexistent", &trace, &err), -ENOENT);
+    assert_int_equal(trace_read("/nonexistent", "/nonexistent", NULL, &trace, &err), -ENOENT);
 }
 
 static void test_without_memory(void **state)
@@ -126,6 +127,118 @@ static void test_without_memory(void **state)
         assert_int_equal(trace_from(NODES, PODS, &trace, NULL), -ENOMEM);
     }
     mem_fail_at(0);
+}
+
+/* ---- another format ---- */
+
+#define ANYWHERE "n.yaml"
+
+static int other_nodes_read, other_pods_read;
+
+/* Two nodes and two pods, whatever the text says. */
+static int other_nodes(struct trace *trace, struct str text, const char *path, struct error *err)
+{
+    (void)path;
+    other_nodes_read++;
+    if (memchr(text.data, '!', text.len) != NULL)
+        return error_set(err, -EINVAL, ANYWHERE ":7: no");
+    struct trace_node *nodes = arena_alloc(&trace->memory, 2, sizeof(*nodes));
+    int t4 = trace_model(trace, STR("T4"), err), g2 = trace_model(trace, STR("G2"), err);
+    if (nodes == NULL || t4 < 0 || g2 < 0)
+        return error_set(err, -ENOMEM, "out of memory");
+    assert_int_equal(trace_model(trace, STR("T4"), err), t4);
+    assert_int_equal(trace_find_model(trace, STR("G2")), g2);
+    assert_int_equal(trace_find_model(trace, STR("A1")), -1);
+    nodes[0] = (struct trace_node){STR("node-b"), 64000, 1000, 2, (uint32_t)t4};
+    nodes[1] = (struct trace_node){STR("node-a"), 96000, 2000, 8, (uint32_t)g2};
+    return trace_set_nodes(trace, nodes, 2, err);
+}
+
+static int other_pods(struct trace *trace, struct str text, const char *path, struct error *err)
+{
+    (void)text;
+    (void)path;
+    other_pods_read++;
+    struct trace_pod *pods = arena_alloc(&trace->memory, 2, sizeof(*pods));
+    if (pods == NULL)
+        return error_set(err, -ENOMEM, "out of memory");
+    pods[0] = (struct trace_pod){STR("y"), STR("G2"), {.cards = 1, .milli = 500, .models = 2}};
+    pods[1] = (struct trace_pod){STR("x"), STR(""), {.cards = 2, .milli = 1000, .models = 3}};
+    return trace_set_pods(trace, pods, 2, err);
+}
+
+static const struct trace_format other = {other_nodes, other_pods};
+
+static void test_another_format(void **state)
+{
+    (void)state;
+    struct trace trace;
+    other_nodes_read = other_pods_read = 0;
+    assert_int_equal(trace_from_other("kind: a\n", "kind: b\n", &other, &trace, NULL), 0);
+    assert_int_equal(other_nodes_read, 1);
+    assert_int_equal(other_pods_read, 1);
+    assert_int_equal(trace.capacity_milli, 10000);
+    assert_true(str_is(trace.nodes[0].name, "node-a"));
+    assert_int_equal(trace.specs[trace.pods[0]].pod.cards, 2); /* x before y */
+    assert_int_equal(trace.specs[trace.pods[0]].pod.list, 0);
+    assert_int_equal(trace.specs[trace.pods[1]].pod.list, 1);
+    trace_done(&trace);
+    /* Each file for itself. */
+    assert_int_equal(trace_from_other(NODES, "kind: b\n", &other, &trace, NULL), 0);
+    assert_int_equal(other_nodes_read, 1);
+    assert_int_equal(other_pods_read, 2);
+    trace_done(&trace);
+    struct error err = {0};
+    assert_int_equal(trace_from_other("a: !", PODS, &other, &trace, &err), -EINVAL);
+    assert_string_equal(err.text, ANYWHERE ":7: no");
+}
+
+/* What a text begins with says whose it is. */
+static void test_formats_are_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool is_other;
+    } cases[] = {
+        {"apiVersion: v1\n", true},
+        {"\n \t\r\n  {\"kind\": 1}", true},
+        {"{\n}\n", true},
+        {"[\n]", true},
+        {"---\nkind: Node", true},
+        {"%YAML 1.2\n", true},
+        {"# nodes, in CSV or not\n", true},
+        {"- kind: Node\n", true},
+        {"sn,cpu_milli,memory_mib,gpu,model\nn:0,1,2,3,T4\n", false},
+        {"\nsn,cpu_milli,memory_mib,gpu,model\nn,1,2,3,T4\n", false},
+        {"sn", false},
+        {"", false},
+        {" \n", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct trace trace = {0};
+        other_nodes_read = 0;
+        if (trace_from_other(cases[i].text, PODS, &other, &trace, NULL) == 0)
+            trace_done(&trace);
+        if (other_nodes_read != cases[i].is_other)
+            fail_msg("\"%s\" is taken for the other format: %d", cases[i].text, other_nodes_read);
+    }
+}
+
+static void test_too_many_models(void **state)
+{
+    (void)state;
+    struct trace trace = {0};
+    struct error err;
+    for (int i = 0; i < PACK_MODELS_MAX; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "m%d", i);
+        assert_int_equal(trace_model(&trace, str_from(name), &err), i);
+    }
+    assert_int_equal(trace_model(&trace, STR("m0"), &err), 0);
+    assert_int_equal(trace_model(&trace, STR("one more"), &err), -EINVAL);
+    assert_string_equal(err.text, "more than 64 models");
+    trace_done(&trace);
 }
 
 /* ---- random ---- */
@@ -230,11 +343,18 @@ static void test_order_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_both_files), cmocka_unit_test(test_pods),
-        cmocka_unit_test(test_five_columns),     cmocka_unit_test(test_errors_name_file_and_line),
-        cmocka_unit_test(test_without_memory),   cmocka_unit_test(test_random),
-        cmocka_unit_test(test_shuffle),          cmocka_unit_test(test_draws_to_the_ratio),
+        cmocka_unit_test(test_reads_both_files),
+        cmocka_unit_test(test_pods),
+        cmocka_unit_test(test_five_columns),
+        cmocka_unit_test(test_errors_name_file_and_line),
+        cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_shuffle),
+        cmocka_unit_test(test_draws_to_the_ratio),
         cmocka_unit_test(test_order_file),
+        cmocka_unit_test(test_another_format),
+        cmocka_unit_test(test_formats_are_told_apart),
+        cmocka_unit_test(test_too_many_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
