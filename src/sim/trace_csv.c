@@ -12,10 +12,11 @@ static int no_memory(struct error *err)
     return error_set(err, -ENOMEM, "out of memory");
 }
 
-/* Put the line before a sentence about what stands there. */
-static int at_line(const struct csv *csv, struct error *err)
+/* Put the line before a sentence about what stands there; returns `code`, the sentence's. */
+static int at_line(const struct csv *csv, int code, struct error *err)
 {
-    return error_wrap(err, "%s:%u", csv->path, csv->line);
+    error_wrap(err, "%s:%u", csv->path, csv->line);
+    return code;
 }
 
 /* How many lines are left: no fewer than there are rows. */
@@ -54,7 +55,7 @@ static int read_node(struct trace *trace, const struct csv *csv, const int *colu
         return rc;
     int model = trace_model(trace, csv->fields[columns[NODE_MODEL]], err);
     if (model < 0)
-        return at_line(csv, err);
+        return at_line(csv, model, err);
     *ret = (struct trace_node){
         .name = csv->fields[columns[NODE_NAME]],
         .cpu_milli = cpu,
@@ -81,8 +82,8 @@ static int read_nodes(struct trace *trace, struct str text, const char *path, st
     for (; (rc = csv_next(&csv, err)) > 0; count++)
         if ((rc = read_node(trace, &csv, columns, &nodes[count], err)) < 0)
             return rc;
-    if (rc == 0 && trace_set_nodes(trace, nodes, count, err) < 0)
-        return at_line(&csv, err);
+    if (rc == 0 && (rc = trace_set_nodes(trace, nodes, count, err)) < 0)
+        return at_line(&csv, rc, err);
     return rc;
 }
 
@@ -146,7 +147,7 @@ static int read_pods(struct trace *trace, struct str text, const char *path, str
         if ((rc = read_pod(trace, &csv, columns, list_column, &pods[count], err)) < 0)
             return rc;
     if (rc == 0 && (rc = trace_set_pods(trace, pods, count, err)) == -EINVAL)
-        return at_line(&csv, err);
+        return at_line(&csv, rc, err);
     return rc;
 }
 

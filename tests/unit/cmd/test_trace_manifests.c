@@ -217,8 +217,13 @@ static void test_specs_are_those_of_csv(void **state)
     assert_int_equal(wanted.spec_count, 8);
     assert_int_equal(trace.spec_count, 8);
     assert_memory_equal(trace.pods, wanted.pods, 8 * sizeof(trace.pods[0]));
-    for (uint32_t i = 0; i < 8; i++)
-        assert_memory_equal(&trace.specs[i], &wanted.specs[i], sizeof(trace.specs[i]));
+    for (uint32_t i = 0; i < 8; i++) {
+        const struct pack_pod *pod = &trace.specs[i].pod, *want = &wanted.specs[i].pod;
+        assert_int_equal(pod->cards, want->cards);
+        assert_int_equal(pod->milli, want->milli);
+        assert_int_equal(pod->models, want->models);
+        assert_int_equal(pod->list, want->list);
+    }
     trace_done(&trace);
     trace_done(&wanted);
 }

@@ -104,6 +104,7 @@ static void test_errors_name_file_and_line(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct trace trace;
         struct error err = {0};
+        assert_int_equal(trace_from(cases[i].nodes, cases[i].pods, &trace, NULL), -EINVAL);
         assert_int_equal(trace_from(cases[i].nodes, cases[i].pods, &trace, &err), -EINVAL);
         if (strstr(err.text, cases[i].want) == NULL)
             fail_msg("\"%s\" lacks \"%s\"", err.text, cases[i].want);
