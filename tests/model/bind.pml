@@ -476,9 +476,13 @@ proctype Process(byte r)
     :: d_step { leads[r] && holder == r + 1 && stalled && lease_left > 0 -> stalled = 0; lease_left = LEASE }
     /* ---- leader.c: ended, whenever it is noticed */
     :: d_step { leads[r] && (holder != r + 1 || stalled) -> end_term(r) }
-    /* ---- lease_stop: drained, and nothing unknown: released with the mark */
+    /* ---- lease_stop: drained, nothing unknown, no predecessor awaited: released with the mark */
     :: d_step { leads[r] && holder == r + 1 && !stalled && crashes > 0 ->
+#ifdef WITHOUT_MARK_OF_A_TERM
         t = 1;
+#else
+        t = (step[r] == WAIT && wait_left[r] > 0 -> 0 : 1);
+#endif
         for (k : 0 .. UIDS - 1) {
             if
             :: job[AT(r, k)] != IDLE -> t = 0

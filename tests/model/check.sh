@@ -84,6 +84,7 @@ one="-DREPLICAS=1 -DNO_ELECTION -DUIDS=3"
     holds one-process-two-cards -DREPLICAS=1 -DNO_ELECTION -DCARDS=2
     holds one-process-finer-time -DREPLICAS=1 -DNO_ELECTION -DTD=2 -DCRASHES=2
     holds two-replicas -DBINDS=1
+    holds two-replicas-two-ends -DBINDS=1 -DCRASHES=2
     holds two-replicas-more-binds -DCRASHES=0
 
     fails uid-precondition $one -DBINDS=1 -DWITHOUT_UID
@@ -98,6 +99,7 @@ one="-DREPLICAS=1 -DNO_ELECTION -DUIDS=3"
     fails a-read-is-newer $one -DBINDS=1 -DWITHOUT_NEWER_READ
     fails fence-at-every-send -DBINDS=1 -DWITHOUT_FENCE
     fails mark-of-a-clean-stop -DBINDS=1 -DWITHOUT_CLEAN_MARK
+    fails mark-of-a-whole-term -DBINDS=1 -DCRASHES=2 -DWITHOUT_MARK_OF_A_TERM
     fails bound-is-left-to-the-watch -DCRASHES=0 -DWITHOUT_LEAVING_BOUND_TO_WATCH
 }
 echo "$((SECONDS - start)) s"
