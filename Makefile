@@ -260,7 +260,7 @@ e2e: all $(STOPPABLE) e2e-parts | deps ## play the stories on a real control pla
 		$(if $(TEST),-k '$(TEST)') tests/e2e </dev/null
 
 E2E_VERSIONS = $(patsubst tests/e2e/parts/k8s-%,%,$(wildcard tests/e2e/parts/k8s-*))
-e2e-all: ## play the stories on each Kubernetes version that is known (half an hour each)
+e2e-all: ## play the stories on each Kubernetes version that is known (a quarter of an hour each)
 	@for version in $(E2E_VERSIONS); do \
 		$(MAKE) --no-print-directory e2e K8S_VERSION=$$version || failed="$$failed $$version"; done; \
 		test -z "$$failed" || { echo "failed on$$failed" >&2; exit 1; }
