@@ -15,8 +15,7 @@
 
 /*
  * The conductor: what this process does when it begins to lead, and when it ends. A term begins
- * with the Lease, for which it stands once nodes, devices and pods are listed, or, without election,
- * with the start of the process:
+ * with the Lease, or, without election, with the start of the process:
  *
  *   verbs may answer (sched_set_leading): filter is of use at once, bind is refused until the end;
  *   the label goes off every other Pod of ours and on ours, so that the Service leads here;
@@ -38,8 +37,8 @@ struct leader_options {
     const struct api_access *access; /* borrowed until stop */
     struct fence *fence;
     struct sched *sched;
-    /* NULL: no election, we lead from the start. Copied; its fence, may_stand, began, ended and self
-     * are ours to set. */
+    /* NULL: no election, we lead from the start. Copied; its fence, began, ended and self are ours
+     * to set. */
     const struct lease_options *lease;
     struct own_pod own;      /* name NULL: we run in no Pod, and there is no label */
     int64_t call_timeout_ms; /* of one call about labels */

@@ -22,9 +22,6 @@ struct lease_options {
     const char *identity; /* holderIdentity: pod name and uid, or host name and a random part */
     int64_t duration_ms, renew_deadline_ms, retry_period_ms; /* 15 s, 10 s, 2 s */
     struct fence *fence;
-    /* May we take a free Lease now? Asked from the lease's thread, often while it says no; one that we
-     * hold is kept. NULL: always. */
-    bool (*may_stand)(void *self);
     /* Called from the lease's thread, `ended` also from lease_stop; they must not block, no renewal
      * happens meanwhile. began: we lead; `clean` the predecessor released it on purpose after its
      * last binding had ended. ended: we lead no more (already told to the fence). */

@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -279,18 +278,10 @@ static int open_client(struct leader *leader, struct error *err)
     return leader->client != NULL ? 0 : error_set(err, why.code, "%s", why.text);
 }
 
-/* Who leads before it has listed leads nobody: it could only say that it is not ready. */
-static bool may_stand(void *self)
-{
-    const struct leader *leader = self;
-    return atomic_load(&leader->options.sched->synced);
-}
-
 static int stand_for_election(struct leader *leader, struct error *err)
 {
     struct lease_options options = *leader->options.lease;
     options.fence = leader->options.fence;
-    options.may_stand = may_stand;
     options.began = began;
     options.ended = ended;
     options.self = leader;

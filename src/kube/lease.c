@@ -16,7 +16,6 @@
 #define HOLDER_TEXT_MAX    256
 #define RELEASE_TIMEOUT_MS 2000
 #define JITTER             1.2
-#define LOOK_MS            50 /* whether we may stand by now */
 
 /* The Lease as it was read or written last. */
 struct sight {
@@ -250,11 +249,6 @@ static enum round lost(struct error *err, const char *why)
     return ROUND_OTHERS;
 }
 
-static bool may_stand(const struct lease *lease)
-{
-    return lease->options.may_stand == NULL || lease->options.may_stand(lease->options.self);
-}
-
 static enum round try_to_hold(struct lease *lease, bool *ret_clean, struct error *err)
 {
     if (lease->leading) {
@@ -269,8 +263,6 @@ static enum round try_to_hold(struct lease *lease, bool *ret_clean, struct error
         return lost(err, "somebody else holds the Lease, or it was deleted");
     if (rc == 0 && !is_ours(lease) && !is_expired(lease))
         return lost(err, "somebody else holds the Lease");
-    if (!lease->leading && !may_stand(lease))
-        return lost(err, "we do not stand for election yet");
     *ret_clean = was_released_cleanly(lease);
     return hold(lease, err) == 0 ? ROUND_HELD : ROUND_FAILED;
 }
@@ -336,19 +328,6 @@ static int64_t pause_after(struct lease *lease, enum round round, const struct e
     return left_ms < period_ms ? left_ms : period_ms;
 }
 
-/* Until the next round is due, or we may stand at last. */
-static void rest(struct lease *lease, int64_t ms)
-{
-    while (ms > 0 && !may_stand(lease) && !is_stopping(lease)) {
-        wait_ms(lease, ms < LOOK_MS ? ms : LOOK_MS);
-        ms -= LOOK_MS;
-        if (may_stand(lease))
-            return;
-    }
-    if (ms > 0)
-        wait_ms(lease, ms);
-}
-
 static void *run(void *self)
 {
     struct lease *lease = self;
@@ -359,7 +338,7 @@ static void *run(void *self)
         note_trouble(lease, round, &err);
         if (round == ROUND_HELD && !lease->leading)
             begin(lease, clean);
-        rest(lease, pause_after(lease, round, &err));
+        wait_ms(lease, pause_after(lease, round, &err));
     }
     return NULL;
 }

@@ -52,7 +52,7 @@ def test_nothing_is_decided_before_the_first_list_is_complete(api, follow, fault
     wait_until(ready, "the daemon is ready")
     assert any("pods" in text for text in said), said
     assert len(api.seen("GET", PODS)) >= 2 + 3
-    # It stands for election only now.
+    # Who is ready may still be on the way to lead.
     wait_until(lambda: not daemon.filter(daemon.pod("p"), ["n1"])["Error"], "it leads")
     assert daemon.filter(daemon.pod("p"), ["n1"])["NodeNames"] == []
     check(api, daemon)

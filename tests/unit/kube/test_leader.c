@@ -255,18 +255,6 @@ static void a_leader_waits_too(void **state)
     assert_int_equal(atomic_load(&reads.reads), 1);
 }
 
-/* One who does not know the cluster yet would lead nobody. */
-static void it_stands_once_it_is_synced(void **state)
-{
-    (void)state;
-    sched_set_synced(&sched, false);
-    start(true);
-    pause_ms(100); /* twenty rounds */
-    sched_set_synced(&sched, true);
-    assert_int_equal(sched_ready(&sched, NULL), -EPERM);
-    WAIT_FOR(sched_ready(&sched, NULL) == 0);
-}
-
 static void after_a_clean_stop_it_only_reads(void **state)
 {
     (void)state;
@@ -527,7 +515,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(without_election_it_waits_then_reads_then_opens),
         TEST(a_leader_waits_too),
-        TEST(it_stands_once_it_is_synced),
         TEST(after_a_clean_stop_it_only_reads),
         TEST(steps_that_fail_are_tried_again),
         TEST(a_label_that_is_forbidden_is_given_up),

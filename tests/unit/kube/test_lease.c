@@ -303,43 +303,6 @@ static void creates_a_lease_that_is_missing(void **state)
     assert_string_equal(holder, US);
 }
 
-static atomic_bool standing;
-
-static bool stands(void *self)
-{
-    (void)self;
-    return atomic_load(&standing);
-}
-
-/* Until it may stand it only watches, which is not lost: the other's time runs. Then it does not wait for
- * the next round. */
-static void stands_when_it_may(void **state)
-{
-    (void)state;
-    struct lease_options options = options_for(US);
-    struct error err = {0};
-    struct timespec from, to;
-    atomic_store(&standing, false);
-    options.may_stand = stands;
-    options.retry_period_ms = 5000;
-    store_lease("other_1", 7, LONG_AGO, "");
-    assert_int_equal(lease_start(&options, &lease, &err), 0);
-    let_pass(&api.gets, 1);
-    atomic_fetch_add(&now_ns, 15 * SECOND);
-    let_pass(&api.gets, 1);
-    pause_ms(100);
-    assert_int_equal(counted(&api.writes), 0);
-    atomic_store(&standing, true);
-    clock_gettime(CLOCK_MONOTONIC, &from);
-    wait_for(&begun, 1);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    assert_true(to.tv_sec - from.tv_sec < 4);
-    /* What it holds it keeps, whatever is said then. */
-    atomic_store(&standing, false);
-    let_pass(&api.writes, 1);
-    assert_int_equal(atomic_load(&ended), 0);
-}
-
 /* The record's own times are for people: only what we saw ourselves counts. */
 static void waits_from_the_moment_of_the_last_change(void **state)
 {
@@ -718,7 +681,6 @@ int main(void)
     kube_global_init();
     const struct CMUnitTest tests[] = {
         TEST(creates_a_lease_that_is_missing),
-        TEST(stands_when_it_may),
         TEST(waits_from_the_moment_of_the_last_change),
         TEST(a_label_is_no_renewal),
         TEST(takes_its_own_lease_at_once_after_a_crash),
