@@ -302,15 +302,20 @@ static void outside_of_a_pod_there_is_no_label(void **state)
 
 /* ---- leading ---- */
 
-/* A request of a process before that comes late, or somebody's hand. */
-static void a_label_that_was_moved_comes_back(void **state)
+static void lead_and_look_at_the_label(void)
 {
-    (void)state;
     options.label_look_ms = 20;
     lease_options.retry_period_ms = 100;
     atomic_store(&api.alone, true);
     start(true);
     WAIT_FOR(is_open());
+}
+
+/* A request of a process before that comes late, or somebody's hand. */
+static void a_label_that_was_moved_comes_back(void **state)
+{
+    (void)state;
+    lead_and_look_at_the_label();
     int labelled = atomic_load(&api.labelled), lists = atomic_load(&api.lists);
     WAIT_FOR(atomic_load(&api.lists) > lists + 3);
     assert_int_equal(atomic_load(&api.labelled), labelled);
@@ -333,11 +338,7 @@ static void a_label_that_was_moved_comes_back(void **state)
 static void who_may_have_lost_the_lease_moves_no_label(void **state)
 {
     (void)state;
-    options.label_look_ms = 20;
-    lease_options.retry_period_ms = 100;
-    atomic_store(&api.alone, true);
-    start(true);
-    WAIT_FOR(is_open());
+    lead_and_look_at_the_label();
     atomic_store(&api.lease_status, 500);
     pause_ms(120);
     fence_renewed(&fence, read_clock(NULL), T_MS * MS);
