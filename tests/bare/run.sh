@@ -35,6 +35,8 @@ fi
 
 root=$BARE_ROOT
 
+# A mount of its own, as every machine's root is: without one, no mount in it can be made private.
+mount --bind "$root" "$root"
 start=$SECONDS
 echo "Making a minimal Debian ..."
 make_debian "$root"

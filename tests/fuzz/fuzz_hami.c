@@ -71,8 +71,10 @@ static void write_json(const struct inventory *inventory, struct strbuf *out)
     strbuf_putc(out, ']');
 }
 
+/* An empty card first: without it an id may begin as a list does. */
 static void write_old(const struct inventory *inventory, struct strbuf *out)
 {
+    strbuf_putc(out, ':');
     for (uint32_t i = 0; i < inventory->count; i++) {
         const struct device *device = &inventory->devices[i];
         strbuf_add_str(out, device->id);
