@@ -28,7 +28,6 @@ static bool holds(json_object *object, const char *key, const char *word)
 
 const char *hami_out_of_scope(json_object *vector)
 {
-    json_object *given = json_get(vector, "given");
     const char *repo = json_text(json_get(vector, "origin"), "repo", "");
     static const struct {
         const char *word;
@@ -49,8 +48,6 @@ const char *hami_out_of_scope(json_object *vector)
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (holds(vector, "given", words[i].word))
             return words[i].feature;
-    if (json_get(given, "requests") != NULL)
-        return "cards of two vendors in one container";
     return NULL;
 }
 

@@ -10,6 +10,7 @@
 #include "codec/hami.h"
 #include "core/allocate.h"
 #include "core/policy.h"
+#include "sched/intake.h"
 #include "state/cache.h"
 
 /* ---- cards that are alike ---- */
@@ -243,13 +244,34 @@ static void answer_fit(struct vector *v, json_object *answer, struct hami_cards 
         json_put(answer, "reason", json_object_get(json_get(answer, "reason_text")));
 }
 
+/* Cards of several vendors in one container, each kind as a resource of its vendor's. */
+static bool ask_vendors(struct vector *v, json_object *kinds, struct pod *ret_pod,
+                        struct pod_request *ret)
+{
+    json_object *container = json_new_object();
+    struct error err;
+    for (size_t i = 0; i < json_object_array_length(kinds); i++) {
+        json_object *kind = json_object_array_get_idx(kinds, i);
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s.example.com/gpu", json_text(kind, "type", ""));
+        json_put_int(json_sub(container, "limits"), name, hami_number(kind, "gpus"));
+    }
+    bool ok = hami_ask_written(v, container, ret_pod);
+    json_object_put(container);
+    if (ok && intake_request(ret_pod, &hami_rules_default, ret, &err) < 0) {
+        vector_fail(v, "request", "a valid one", err.text);
+        return false;
+    }
+    return ok;
+}
+
 static void run_fit(struct vector *v, json_object *answer)
 {
     static const char *const lists[] = {"devices_in_sorted_order", "devices"};
     struct hami_cards node;
     struct pod pod;
-    struct pod_request request;
-    json_object *devices = NULL, *app = json_new_array();
+    struct pod_request request = {0};
+    json_object *devices = NULL, *app = json_new_array(), *kinds = json_get(v->given, "requests");
     for (size_t i = 0; devices == NULL && i < 2; i++)
         devices = json_get(v->given, lists[i]);
     json_object *annotations = json_get(json_get(v->given, "pod"), "annotations");
@@ -260,7 +282,9 @@ static void run_fit(struct vector *v, json_object *answer)
     if (strcmp(type, "NVIDIA") != 0)
         json_put_text(annotations, ANNOTATION_HAMI_USE_TYPE, type);
     if (fields_known(v, "given.pod", json_get(v->given, "pod"), "annotations") &&
-        hami_read_cards(v, devices, &node) && hami_ask(v, annotations, NULL, app, &pod, &request))
+        hami_read_cards(v, devices, &node) &&
+        (kinds != NULL ? ask_vendors(v, kinds, &pod, &request)
+                       : hami_ask(v, annotations, NULL, app, &pod, &request)))
         answer_fit(v, answer, &node, &pod, &request);
     json_object_put(annotations);
     json_object_put(app);
@@ -727,7 +751,7 @@ static const struct expectation lifecycle_fields[] = {
 
 const struct op hami_place_ops[] = {
     {"hami/fit", "devices_in_sorted_order consumed_from request pod", fit_fields, run_fit},
-    {"hami/fit-node", "devices request policy", fit_fields, run_fit},
+    {"hami/fit-node", "devices request requests policy", fit_fields, run_fit},
     {"hami/sort-then-fit", "devices policy request pod", fit_fields, run_fit},
     {"hami/place", "nodes pod policy", place_fields, run_place},
     {"hami/filter", "nodes pod policy", filter_fields, run_filter},
