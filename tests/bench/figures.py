@@ -4,6 +4,7 @@
     figures.py burst --nodes 100 1000 --pods 300     pods created at once, with and without us
     figures.py scale --nodes 1000 --pods 5000        memory, time from start to ready, filter calls
     figures.py placement --pods 3000                 do the pods of a burst see each other, what it costs
+    figures.py candidates                            what maxCandidates leaves of a preference
     figures.py failover --runs 3                     until a successor may bind, with default times
 
 etcd, kube-apiserver, kube-scheduler, the daemon and what makes the pods share this machine. Each
@@ -344,11 +345,14 @@ def extender_counts(extender):
 
 # ---- do the pods of a burst see each other? ----
 
-PLACED_NODES, PLACED_CARDS = 100, 8
+PLACED_NODES, PLACED_CARDS = [100, 10], 8
 # What filter does so that they do: docs/policies.md.
 CARE = {"none": "inFlightWait: 0s\n  tentative: false", "waiting": "tentative: false",
         "waiting, tentative (default)": "tentative: true",
         "the same, 100ms": "inFlightWait: 100ms"}
+
+
+AUDIT = re.compile(r'"Audit: bind".* node="(\w+)" cards="gpu:(\d+)" result="bound"')
 
 
 def evenly(count, places):
@@ -357,13 +361,37 @@ def evenly(count, places):
             for number in range(min(count, places))]
 
 
-def ideal(node_policy, pods):
-    """The counts on all cards of each node that has some, when each decision knew all before it."""
+def share_of_a_card(node_policy, pods, nodes):
+    """Percent of a card for a pod: what binpack is given fills most of the cards there are, and spread has room."""
+    return max(1, 75 * nodes * PLACED_CARDS // pods // (1 if node_policy == "binpack" else 2))
+
+
+def ideal(node_policy, pods, nodes, most):
+    """The counts on all cards of each node that has some, when each decision knew all before it; a card takes
+    `most` pods."""
     if node_policy == "spread":
-        return [evenly(count, PLACED_CARDS) for count in evenly(pods, PLACED_NODES)]
-    full, rest = divmod(pods, 4 * PLACED_CARDS)
-    part = [4] * (rest // 4) + ([rest % 4] if rest % 4 else [])
-    return [[4] * PLACED_CARDS] * full + ([part] if part else [])
+        return [evenly(count, PLACED_CARDS) for count in evenly(pods, nodes)]
+    full, rest = divmod(pods, most * PLACED_CARDS)
+    part = [most] * (rest // most) + ([rest % most] if rest % most else [])
+    return [[most] * PLACED_CARDS] * full + ([part] if part else [])
+
+
+def unseeing(log, node_policy, nodes, most):
+    """How many bound pods have a card that is not the one a decision would have chosen that knew all pods bound
+    before: what comes after a mistake mends the counts, so these are not seen at the end."""
+    have = {f"n{number}": [0] * PLACED_CARDS for number in range(nodes)}
+    wrong = 0
+    for node, card in AUDIT.findall(log):
+        cards = have[node]
+        if node_policy == "spread":
+            right = sum(cards) == min(map(sum, have.values())) and cards[int(card)] == min(cards)
+        else:
+            room = [other for other in have.values() if min(other) < most]
+            right = sum(cards) == max(map(sum, room)) and \
+                cards[int(card)] == max(count for count in cards if count < most)
+        wrong += not right
+        cards[int(card)] += 1
+    return wrong
 
 
 def misplaced(found, wanted):
@@ -374,14 +402,13 @@ def misplaced(found, wanted):
     return sum(max(0, have - want) for have, want in zip(found, wanted))
 
 
-def placement_run(plane, cluster, directory, policy, care, pods):
-    load = os.getloadavg()[0]
-    name = f"placement-{policy}-{list(CARE).index(care)}"
+def placement_run(plane, cluster, directory, nodes, policy, care, pods):
+    load, share = os.getloadavg()[0], share_of_a_card(policy, pods, nodes)
+    name = f"placement-{nodes}-{policy}-{list(CARE).index(care)}"
     extender = start_extender(plane, cluster, directory, name,
                               config=f"policy:\n  {CARE[care]}\n").start().wait_open()
     asks = plane.scheduler(extended_config(plane, extender.url), name + "-scheduler")
-    manifests = [wish(objects.pod(f"pod-{number}", objects.percent(10 if policy == "spread" else 25),
-                                  schedulerName="deviceshare"), policy, policy)
+    manifests = [wish(objects.pod(f"pod-{number}", objects.percent(share), schedulerName="deviceshare"), policy, policy)
                  for number in range(pods)]
     # All are there before the first is looked at: kube-scheduler goes from one to the next without a pause.
     asks.pause()
@@ -391,7 +418,8 @@ def placement_run(plane, cluster, directory, policy, care, pods):
     wait_until(lambda: extender_counts(extender)["bound"] == pods, f"{pods} pods are bound", 900, 0.2)
     took = time.monotonic() - begun
     check(cluster.api, pods=pods)
-    found, wanted = list(places(cluster.api).values()), ideal(policy, pods)
+    found, wanted = list(places(cluster.api).values()), ideal(policy, pods, nodes, 100 // share)
+    blind = unseeing(extender.log(), policy, nodes, 100 // share)
     refused = extender.sample("scheduler_deviceshare_allocations_total", result="refused")
     waits = [extender.sample("deviceshare_filter_waits_total", result=result)
              for result in ("arrived", "timeout", "unknown")]
@@ -399,22 +427,69 @@ def placement_run(plane, cluster, directory, policy, care, pods):
         plane.end(part)
     empty(cluster)
     exact = sorted(found, reverse=True) == sorted(wanted, reverse=True)
-    say(f"  {policy}, {care}: exact {exact}, {refused:.0f} refused, {pods / took:.0f} pods/s")
-    return [policy, care, "yes" if exact else "no", misplaced(found, wanted),
+    say(f"  {nodes} nodes, {policy}, {care}: exact {exact}, {blind} blind, {refused:.0f} refused, {pods / took:.0f} pods/s")
+    return [nodes, policy, care, "yes" if exact else "no", misplaced(found, wanted), blind,
             f"{1000 * refused / pods:.2f}", f"{pods / took:.0f}",
             " / ".join(f"{wait:.0f}" for wait in waits), f"{load:.1f}"]
 
 
 def measure_placement(plane, directory, arguments):
-    cluster = set_up(plane, "placement")
-    in_parallel(lambda number: cluster.create_gpu_node(f"n{number}", objects.gpus(PLACED_CARDS), True),
-                range(PLACED_NODES))
-    rows = [placement_run(plane, cluster, directory, policy, care, arguments.pods)
-            for policy in ("spread", "binpack") for care in CARE]
-    cluster.tear_down()
-    print(f"{arguments.pods} waiting pods on {PLACED_NODES} nodes of {PLACED_CARDS} cards, required:\n")
-    print_table(["policy", "care", "exact", "pods on a wrong node", "binds refused of 1,000 pods",
-                 "pods/s", "waits: arrived / timed out / pod unknown", "load"], rows)
+    rows = []
+    for nodes in arguments.nodes:
+        cluster = set_up(plane, f"placement-{nodes}")
+        in_parallel(lambda number: cluster.create_gpu_node(f"n{number}", objects.gpus(PLACED_CARDS), True),
+                    range(nodes))
+        rows += [placement_run(plane, cluster, directory, nodes, policy, care, arguments.pods)
+                 for policy in ("spread", "binpack") for care in CARE]
+        cluster.tear_down()
+    print(f"{arguments.pods} waiting pods on nodes of {PLACED_CARDS} cards, required:\n")
+    print_table(["nodes", "policy", "care", "exact at the end", "pods on a wrong node", "blind decisions",
+                 "binds refused of 1,000 pods", "pods/s", "waits: arrived / timed out / pod unknown",
+                 "load"], rows)
+
+
+# ---- what is left of a policy when kube-scheduler chooses ----
+
+BOUNDS = [1, 16, 100, 0]
+
+
+def candidates_run(plane, cluster, directory, nodes, policy, bound, pods):
+    """Pods of a quarter of a card, which prefer what they wish; as a burst."""
+    name = f"candidates-{policy}-{bound}"
+    extender = start_extender(plane, cluster, directory, name,
+                              config=f"policy:\n  maxCandidates: {bound}\n").start().wait_open()
+    asks = plane.scheduler(extended_config(plane, extender.url), name + "-scheduler")
+    manifests = [wish(objects.pod(f"pod-{number}", {**objects.percent(25), "cpu": "1"},
+                                  schedulerName="deviceshare"), policy, "binpack", "prefer")
+                 for number in range(pods)]
+    asks.pause()
+    in_parallel(cluster.create, manifests)
+    asks.resume()
+    begun = time.monotonic()
+    wait_until(lambda: extender_counts(extender)["bound"] == pods, f"{pods} pods are bound", 900, 0.2)
+    took = time.monotonic() - begun
+    check(cluster.api, pods=pods)
+    found = places(cluster.api)
+    for part in (asks, extender):
+        plane.end(part)
+    empty(cluster)
+    cards = sum(map(len, found.values()))
+    say(f"  {policy}, maxCandidates {bound}: {len(found)} nodes, {cards} cards, {pods / took:.0f} pods/s")
+    return [policy, bound or "0 (all)", len(found), nodes - len(found), cards,
+            f"{pods / took:.0f}"]
+
+
+def measure_candidates(plane, directory, arguments):
+    for nodes in arguments.nodes:
+        cluster = set_up(plane, f"candidates-{nodes}")
+        in_parallel(lambda number: cluster.create_gpu_node(f"n{number}", objects.gpus(PLACED_CARDS), True),
+                    range(nodes))
+        rows = [candidates_run(plane, cluster, directory, nodes, policy, bound, arguments.pods)
+                for policy in ("binpack", "pack", "spread") for bound in BOUNDS]
+        cluster.tear_down()
+        print(f"{arguments.pods} waiting pods of a quarter of a card on {nodes} nodes of {PLACED_CARDS} cards, "
+              "preferred:\n")
+        print_table(["node policy", "maxCandidates", "nodes used", "nodes free", "cards used", "pods/s"], rows)
 
 
 # ---- who leads ends ----
@@ -469,7 +544,8 @@ def processor():
 
 # What is measured, with nodes and pods.
 PARTS = {"burst": (measure_burst, [100, 1000], 300), "scale": (measure_scale, [1000], 5000),
-         "placement": (measure_placement, [PLACED_NODES], 3000),
+         "placement": (measure_placement, PLACED_NODES, 3000),
+         "candidates": (measure_candidates, [100], 1000),
          "failover": (measure_failover, [10], 0)}
 
 

@@ -12,7 +12,7 @@ from support import BUILD, ROOT
 RUNNER = BUILD / "tests" / "conformance"
 VECTORS = ROOT / "tests" / "data" / "vectors"
 
-HAMI_PASSED = 124
+HAMI_PASSED = 125
 HAMI_KINDS = {"request", "pod-requests", "place", "fit", "fit-node", "sort-then-fit", "filter",
               "sequence", "sequence-outcomes", "order", "select-uuid", "select-type",
               "select-mode", "accounting-effective", "accounting-after-init", "pod-annotation",

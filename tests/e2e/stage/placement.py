@@ -5,11 +5,11 @@ import collections
 from .checker import judge
 
 
-def wish(item, node, device):
-    """The pod with a policy for each axis, required."""
+def wish(item, node, device, strength="require"):
+    """The pod with a policy for each axis."""
     item["metadata"]["annotations"] = {"deviceshare.io/node-policy": node,
                                        "deviceshare.io/device-policy": device,
-                                       "deviceshare.io/node-policy-strength": "require"}
+                                       "deviceshare.io/node-policy-strength": strength}
     return item
 
 
