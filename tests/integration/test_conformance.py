@@ -121,8 +121,7 @@ def test_the_vectors_of_hami():
     reasons = {why for kind, why in re.findall(r"hami/(\S+): not supported \(needs (.*)\)$",
                                                done.stdout, re.M) if kind in HAMI_KINDS}
     assert reasons == {"MIG", "vgpu-mode", "numa-bind", "mutex", "topology-aware",
-                       "scoring weights", "cards of two vendors in one container",
-                       "another scheduler"}
+                       "scoring weights", "another scheduler"}
 
 
 def test_each_wrong_value_of_hami_is_found(tmp_path):
