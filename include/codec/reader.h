@@ -22,10 +22,21 @@
  * `err` must not be NULL here.
  */
 
+/* Of a variable: it is written before it is read, and the compiler need not clear all that room first. */
+#if defined(__has_attribute)
+#if __has_attribute(uninitialized)
+#define READER_UNSET __attribute__((uninitialized))
+#endif
+#endif
+#ifndef READER_UNSET
+#define READER_UNSET
+#endif
+
 enum reader_type { READER_NULL, READER_BOOL, READER_NUMBER, READER_STRING, READER_ARRAY, READER_OBJECT };
 
 /* Accept exactly one JSON value with blanks around it, at most `nesting` levels deep (0 = scalars only),
  * and give its slice. -EINVAL with the byte where it ends to be JSON, -E2BIG when nested deeper. */
+#define READER_NESTING_MAX 512u /* `nesting` is at most this */
 int reader_check(struct str text, uint32_t nesting, struct str *ret_value, struct error *err);
 
 /* Type of a value. */
@@ -36,9 +47,15 @@ size_t reader_utf8_length(const char *at, const char *end);
 
 /* ---- walking ---- */
 
+struct reader_token;
+
 struct reader_iter {
     const char *at;
     const char *end;
+    const struct reader_token *token; /* of the next value or key, where that is noted; then the text
+                                         that its places are in, and the end of the tokens */
+    const struct reader_token *behind;
+    const char *text;
 };
 
 /* Start on the items of an array or the members of an object. */

@@ -5,6 +5,7 @@
 
 #include "codec/amount.h"
 #include "codec/reader.h"
+#include "codec/reader_index.h"
 #include "core/quantity.h"
 
 /* Levels of a device-allocated annotation that anybody is known to write: 6, with extensions. */
@@ -19,7 +20,7 @@ static const enum dimension dimensions_by_name[] = {DIM_PERCENT, DIM_BYTES, DIM_
 /* ---- reading ---- */
 
 struct share_list {
-    struct share *shares; /* CARDS_PER_POD_MAX, sorted by kind and minor */
+    struct share shares[CARDS_PER_POD_MAX]; /* sorted by kind and minor */
     uint32_t count;
 };
 
@@ -134,10 +135,11 @@ int annotation_parse(struct str text, struct arena *mem, const struct share **re
     struct error unwanted;
     if (err == NULL)
         err = &unwanted;
-    struct share_list list = {.shares = arena_alloc(mem, CARDS_PER_POD_MAX, sizeof(struct share))};
-    if (list.shares == NULL)
-        return error_set(err, -ENOMEM, "%s: out of memory", "device-allocated");
+    READER_UNSET struct share_list list;
+    list.count = 0;
 
+    AUTO_INDEX index;
+    reader_index_begin_inner(&index);
     struct str value;
     int rc = reader_check(text, NESTING_MAX, &value, err);
     if (rc == 0)
@@ -146,7 +148,12 @@ int annotation_parse(struct str text, struct arena *mem, const struct share **re
         reader_at(err, "device-allocated");
         return err->code = rc == -ENOMEM ? -ENOMEM : -EINVAL;
     }
-    *ret_shares = list.shares;
+    struct share *shares = arena_alloc(mem, list.count, sizeof *shares);
+    if (shares == NULL)
+        return error_set(err, -ENOMEM, "device-allocated: out of memory");
+    if (list.count > 0)
+        memcpy(shares, list.shares, list.count * sizeof *shares);
+    *ret_shares = shares;
     *ret_count = list.count;
     return 0;
 }

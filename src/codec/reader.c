@@ -9,6 +9,7 @@
 
 #include "base/parse.h"
 #include "base/word.h"
+#include "codec/reader_index.h"
 #include "codec/skip.h"
 #include "core/quantity.h"
 
@@ -32,6 +33,11 @@ enum reader_type reader_type(struct str value)
     default:
         return READER_NUMBER;
     }
+}
+
+static struct str between_quotes(struct str value)
+{
+    return (struct str){value.data + 1, value.len - 2};
 }
 
 /* Behind a string; most are short. */
@@ -73,11 +79,30 @@ static inline bool skip_between(struct reader_iter *iter)
 struct reader_iter reader_iterate(struct str container)
 {
     assert(container.len >= 2);
-    return (struct reader_iter){container.data + 1, container.data + container.len - 1};
+    struct reader_iter iter = {.at = container.data + 1, .end = container.data + container.len - 1};
+    const struct reader_token *token = reader_index_find(container.data);
+    if (token != NULL && !token->parts_missing) {
+        iter.token = token + 1;
+        iter.behind = token + token->count;
+        iter.text = container.data - token->start;
+    }
+    return iter;
 }
 
-bool reader_next_item(struct reader_iter *iter, struct str *ret_value)
+static inline struct str noted_text(const struct reader_iter *iter)
 {
+    return (struct str){iter->text + iter->token->start, iter->token->end - iter->token->start};
+}
+
+static inline bool next_item(struct reader_iter *iter, struct str *ret_value)
+{
+    if (iter->text != NULL) {
+        if (iter->token == iter->behind)
+            return false;
+        *ret_value = noted_text(iter);
+        iter->token += iter->token->count;
+        return true;
+    }
     if (!skip_between(iter))
         return false;
     const char *start = iter->at;
@@ -86,8 +111,27 @@ bool reader_next_item(struct reader_iter *iter, struct str *ret_value)
     return true;
 }
 
+bool reader_next_item(struct reader_iter *iter, struct str *ret_value)
+{
+    return next_item(iter, ret_value);
+}
+
+static bool next_noted_text(struct reader_iter *iter, struct str *ret_text)
+{
+    if (iter->token == iter->behind)
+        return false;
+    struct str value = noted_text(iter);
+    if (value.data[0] != '"' || memchr(value.data, '\\', value.len) != NULL)
+        return false;
+    *ret_text = (struct str){value.data + 1, value.len - 2};
+    iter->token++;
+    return true;
+}
+
 bool reader_next_text(struct reader_iter *iter, struct str *ret_text)
 {
+    if (iter->text != NULL)
+        return next_noted_text(iter, ret_text);
     struct reader_iter ahead = *iter;
     if (!skip_between(&ahead) || *ahead.at != '"')
         return false;
@@ -109,7 +153,19 @@ bool reader_next_text(struct reader_iter *iter, struct str *ret_text)
 
 bool reader_next_member(struct reader_iter *iter, struct str *ret_key, struct str *ret_value)
 {
-    return reader_next_item(iter, ret_key) && reader_next_item(iter, ret_value);
+    return next_item(iter, ret_key) && next_item(iter, ret_value);
+}
+
+/* reader_next_member() and reader_key(). */
+static inline bool next_named(struct reader_iter *iter, char buffer[READER_KEY_MAX],
+                              struct str *ret_name, struct str *ret_value)
+{
+    bool plain = iter->token != iter->behind && iter->token->plain;
+    struct str key;
+    if (!next_item(iter, &key))
+        return false;
+    *ret_name = plain ? between_quotes(key) : reader_key(key, buffer);
+    return next_item(iter, ret_value);
 }
 
 uint32_t reader_count(struct str container)
@@ -201,11 +257,6 @@ static size_t unescape(struct str raw, char *out)
             out[length++] = escaped_byte(*at++);
     }
     return length;
-}
-
-static struct str between_quotes(struct str value)
-{
-    return (struct str){value.data + 1, value.len - 2};
 }
 
 static bool has_escape(struct str raw)
@@ -311,11 +362,11 @@ static struct str unless_null(struct str value)
 bool reader_find(struct str object, const char *name, struct str *ret_value)
 {
     struct reader_iter iter = reader_iterate(object);
-    char buffer[READER_KEY_MAX];
+    READER_UNSET char buffer[READER_KEY_MAX];
     struct str key, value;
-    struct str found = {NULL, 0};
-    while (reader_next_member(&iter, &key, &value))
-        if (str_is(reader_key(key, buffer), name))
+    struct str found = {NULL, 0}, wanted = str_from(name);
+    while (next_named(&iter, buffer, &key, &value))
+        if (str_eq(key, wanted))
             found = unless_null(value);
     if (found.data == NULL)
         return false;
@@ -325,11 +376,14 @@ bool reader_find(struct str object, const char *name, struct str *ret_value)
 
 int reader_object(struct str value, struct reader_field *fields, uint32_t count, struct error *err)
 {
-    size_t lengths[LENGTHS];
+    READER_UNSET size_t lengths[LENGTHS];
+    uint64_t any = 0; /* bit n: a name has n letters, give or take 64 */
     for (uint32_t i = 0; i < count; i++) {
+        size_t length = strlen(fields[i].name);
         fields[i].value = (struct str){NULL, 0};
+        any |= UINT64_C(1) << length % 64;
         if (i < LENGTHS)
-            lengths[i] = strlen(fields[i].name);
+            lengths[i] = length;
     }
     if (value.data == NULL)
         return 0;
@@ -337,10 +391,11 @@ int reader_object(struct str value, struct reader_field *fields, uint32_t count,
         return reader_bad(err, "must be an object");
 
     struct reader_iter iter = reader_iterate(value);
-    char buffer[READER_KEY_MAX];
-    struct str key, member;
-    while (reader_next_member(&iter, &key, &member)) {
-        struct str name = reader_key(key, buffer);
+    READER_UNSET char buffer[READER_KEY_MAX];
+    struct str name, member;
+    while (next_named(&iter, buffer, &name, &member)) {
+        if ((any >> name.len % 64 & 1) == 0)
+            continue;
         for (uint32_t i = 0; i < count; i++)
             if (folds_to(name, fields[i].name, i < LENGTHS ? lengths[i] : strlen(fields[i].name)))
                 fields[i].value = unless_null(member);

@@ -1,19 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/reader.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/word.h"
 #include "codec/reader_index.h"
 
-/* A recursive descent over the grammar of RFC 8259; its depth is bounded by depth_left. Each function
- * goes on at `at` and returns behind what it took, or NULL. */
+/* What comes next; before each of these the checker could stop, and go on with more text. */
+enum check_next {
+    CHECK_VALUE,
+    CHECK_FIRST_ITEM, /* or ']' */
+    CHECK_FIRST_KEY,  /* or '}' */
+    CHECK_KEY,
+    CHECK_BEHIND, /* a value: ',' or the closing bracket */
+    CHECK_END,
+};
+
+/* As many tokens find room before somebody looks whether there is any. */
+#define SPARE 2
+
+/* An array or object that is not closed yet. */
+struct opened {
+    struct reader_token *token;
+    char close; /* its closing bracket */
+};
+
+/* The grammar of RFC 8259. Each function goes on at `at` and returns behind what it took, or NULL. */
 struct checker {
     const char *start, *end;
-    uint32_t depth_left;
-    struct reader_index *index; /* notes the ends of arrays and objects, or NULL */
-    struct reader_texts *texts; /* notes the strings of arrays at texts_depth, or NULL */
-    uint32_t texts_depth;       /* as depth_left inside them */
+    enum check_next next;
+    uint32_t nesting, depth;
+    struct opened *opened; /* `depth` of them, the innermost last */
+    /* Where the next token is noted, and from where on there is no room. */
+    struct reader_token *free, *limit;
+    struct reader_token *noted; /* behind the last one that found room; NULL: all have */
+    struct reader_token unwanted[1 + SPARE]; /* where the others are put */
+    struct reader_texts *texts; /* notes the strings of arrays at depth 2, or NULL */
     const char *problem;        /* what is wrong, and where, once something is */
     const char *problem_at;
     bool too_deep;
@@ -191,87 +214,84 @@ static const char *check_word(struct checker *c, const char *at, struct str word
     return at;
 }
 
-static const char *check_value(struct checker *c, const char *at);
+/* ---- what is noted ---- */
 
-static const char *check_container(struct checker *c, const char *at, char close);
+_Static_assert(READER_INDEX_MAX <= UINT16_MAX, "a token counts all its parts");
 
-/* From a key to behind the colon. Most keys are plain and short, with the colon next to them. */
-static inline const char *check_key(struct checker *c, const char *at)
+static inline void fill_token(struct reader_token *token, const char *text, const char *start,
+                              const char *behind, bool plain)
 {
-    if (c->end - at > LANE_BYTES + 2 && *at == '"') {
-        uint32_t stops = lane_special(lane_load(at + 1));
-        const char *stop = at + 1 + (stops != 0 ? __builtin_ctz(stops) : 0);
-        if (stops != 0 && stop[0] == '"' && stop[1] == ':')
-            return stop + 2;
-    }
+    token->start = (uint32_t)(start - text);
+    token->end = (uint32_t)(behind - text);
+    token->count = 1;
+    token->parts_missing = false;
+    token->plain = plain;
+}
+
+/* There is room for SPARE tokens at the result, wanted or not. */
+static inline struct reader_token *token_room(struct checker *c, struct reader_token *at)
+{
+    if (at < c->limit)
+        return at;
+    if (c->noted == NULL)
+        c->noted = at;
+    c->limit = c->unwanted + 1;
+    return c->unwanted;
+}
+
+static void note(struct checker *c, const char *start, const char *behind)
+{
+    c->free = token_room(c, c->free);
+    fill_token(c->free++, c->start, start, behind, false);
+}
+
+/* The array or object that starts at `at`, with room left in c->opened. */
+static void open_container(struct checker *c, const char *at, char close)
+{
+    c->free = token_room(c, c->free);
+    c->opened[c->depth++] = (struct opened){c->free, close};
+    note(c, at, at);
+}
+
+/* The innermost one ends before `behind`, and its tokens before `free`. */
+static inline void close_container(struct checker *c, const char *behind,
+                                   const struct reader_token *free)
+{
+    struct reader_token *token = c->opened[--c->depth].token;
+    token->end = (uint32_t)(behind - c->start);
+    token->count = (uint16_t)(free - token);
+    token->parts_missing |= c->noted != NULL;
+}
+
+/* ---- step by step ---- */
+
+/* A string, number or word is complete, or an array or object. */
+static const char *have_value(struct checker *c, const char *behind)
+{
+    c->next = c->depth > 0 ? CHECK_BEHIND : CHECK_END;
+    return behind;
+}
+
+/* The closing bracket is at `at`. */
+static const char *have_container(struct checker *c, const char *at)
+{
+    close_container(c, at + 1, c->free);
+    return have_value(c, at + 1);
+}
+
+static const char *check_key(struct checker *c, const char *at)
+{
     if (!is_at(c, at, '"'))
         return fail_here(c, at);
-    at = check_string(c, at);
-    if (at == NULL)
+    const char *behind = check_string(c, at);
+    if (behind == NULL)
         return NULL;
-    at = skip_blanks(c, at);
-    return is_at(c, at, ':') ? at + 1 : fail_here(c, at);
-}
-
-/* check_value() for what most values are. */
-static inline const char *check_usual_value(struct checker *c, const char *at)
-{
-    if (is_at(c, at, '"'))
-        return check_string(c, at);
-    if (is_at(c, at, '{')) {
-        if (is_at(c, at + 1, '}') && c->depth_left > 0)
-            return at + 2;
-        return check_container(c, at, '}');
-    }
-    return check_value(c, at);
-}
-
-/* From behind a part of an array or object to the next one, or behind the closing bracket. */
-static inline const char *check_behind(struct checker *c, const char *at, char close, bool *ret_more)
-{
-    *ret_more = true;
-    if (c->end - at >= 2 && *at == ',' && at[1] > ' ')
-        return at + 1;
-    at = skip_blanks(c, at);
-    if (is_at(c, at, ','))
-        return skip_blanks(c, at + 1);
-    *ret_more = false;
-    return is_at(c, at, close) ? at + 1 : fail_here(c, at);
-}
-
-/* From the start of a member to behind the end of its object. */
-static inline const char *check_members_from(struct checker *c, const char *at)
-{
-    for (bool more = true; more;) {
-        at = check_key(c, at);
-        if (at == NULL || (at = check_usual_value(c, at)) == NULL)
-            return NULL;
-        at = check_behind(c, at, '}', &more);
-    }
-    return at;
-}
-
-/* From the start of an item to behind the end of its array. */
-static const char *check_items_from(struct checker *c, const char *at)
-{
-    for (bool more = true; more;) {
-        at = check_usual_value(c, at);
-        if (at == NULL)
-            return NULL;
-        at = check_behind(c, at, ']', &more);
-    }
-    return at;
-}
-
-/* The parts of an array or object and its closing bracket. */
-static inline const char *check_parts(struct checker *c, const char *at, char close)
-{
-    if (is_at(c, at, '"') && close == '}')
-        return check_members_from(c, at);
-    at = skip_blanks(c, at);
-    if (is_at(c, at, close))
-        return at + 1;
-    return close == '}' ? check_members_from(c, at) : check_items_from(c, at);
+    const char *colon = skip_blanks(c, behind);
+    if (!is_at(c, colon, ':'))
+        return fail_here(c, colon);
+    note(c, at, behind);
+    c->next = CHECK_VALUE;
+    return colon + 1;
 }
 
 /* Behind the plain string that starts at `at`, with its text; NULL if it is something else. */
@@ -315,55 +335,49 @@ static const char *note_short_texts(const struct checker *c, const char *at)
     return at;
 }
 
-/* check_parts() of an array whose strings are wanted. The first part that is none, or finds no room,
- * ends that. */
+/* The array at `at` was opened and its strings are wanted. The first part that is none, or finds no
+ * room, ends that. */
 static const char *check_texts(struct checker *c, const char *at)
 {
     struct reader_texts *texts = c->texts;
-    const char *array = at - 1;
+    const char *array = at++;
     reader_index_texts_begin(texts);
+    c->opened[c->depth - 1].token->parts_missing = true;
     at = skip_blanks(c, at);
-    bool more = !is_at(c, at, ']');
-    if (!more)
-        at++;
-    while (more) {
+    while (!is_at(c, at, ']') || texts->count > 0) {
         struct str text;
         at = skip_blanks(c, note_short_texts(c, at));
         const char *behind = plain_string(c, at, &text);
+        c->next = CHECK_VALUE;
         if (behind == NULL || !reader_index_text(texts, text, (size_t)(c->end - at)))
-            return check_items_from(c, at);
-        at = check_behind(c, behind, ']', &more);
+            return at;
+        at = skip_blanks(c, behind);
+        if (!is_at(c, at, ','))
+            break;
+        at = skip_blanks(c, at + 1);
     }
-    texts->array = at != NULL ? array : NULL;
-    return at;
+    if (!is_at(c, at, ']'))
+        return fail_here(c, at);
+    texts->array = array;
+    return have_container(c, at);
 }
 
 static const char *check_container(struct checker *c, const char *at, char close)
 {
-    if (c->depth_left == 0) {
+    if (c->depth == c->nesting) {
         c->too_deep = true;
         return fail_here(c, at);
     }
-    c->depth_left--;
-    uint32_t number = 0;
-    if (c->index != NULL)
-        number = reader_index_open(c->index, (size_t)(at - c->start));
-    bool texts = c->texts != NULL && close == ']' && c->depth_left == c->texts_depth;
-    at = texts ? check_texts(c, at + 1) : check_parts(c, at + 1, close);
-    if (at != NULL && c->index != NULL)
-        reader_index_close(c->index, number, (size_t)(at - c->start));
-    c->depth_left++;
-    return at;
+    open_container(c, at, close);
+    c->next = close == '}' ? CHECK_FIRST_KEY : CHECK_FIRST_ITEM;
+    if (c->texts != NULL && close == ']' && c->depth == 2)
+        return check_texts(c, at);
+    return at + 1;
 }
 
-static const char *check_value(struct checker *c, const char *at)
+static const char *check_scalar(struct checker *c, const char *at)
 {
-    at = skip_blanks(c, at);
     switch (at < c->end ? *at : '\0') {
-    case '{':
-        return check_container(c, at, '}');
-    case '[':
-        return check_container(c, at, ']');
     case '"':
         return check_string(c, at);
     case 't':
@@ -377,24 +391,231 @@ static const char *check_value(struct checker *c, const char *at)
     }
 }
 
-/* A text that is no part of one that was accepted. */
-static int check_text(struct checker *c, uint32_t nesting, struct str *ret_value, struct error *err)
+static const char *check_value(struct checker *c, const char *at)
 {
-    const char *value = skip_blanks(c, c->start);
+    if (is_at(c, at, '{'))
+        return check_container(c, at, '}');
+    if (is_at(c, at, '['))
+        return check_container(c, at, ']');
+    const char *behind = check_scalar(c, at);
+    if (behind == NULL)
+        return NULL;
+    note(c, at, behind);
+    return have_value(c, behind);
+}
+
+static const char *check_behind(struct checker *c, const char *at)
+{
+    char close = c->opened[c->depth - 1].close;
+    if (is_at(c, at, ',')) {
+        c->next = close == '}' ? CHECK_KEY : CHECK_VALUE;
+        return at + 1;
+    }
+    return is_at(c, at, close) ? have_container(c, at) : fail_here(c, at);
+}
+
+static const char *check_step(struct checker *c, const char *at)
+{
+    at = skip_blanks(c, at);
+    switch (c->next) {
+    case CHECK_FIRST_KEY:
+    case CHECK_FIRST_ITEM:
+        if (is_at(c, at, c->opened[c->depth - 1].close))
+            return have_container(c, at);
+        return c->next == CHECK_FIRST_KEY ? check_key(c, at) : check_value(c, at);
+    case CHECK_KEY:
+        return check_key(c, at);
+    case CHECK_VALUE:
+        return check_value(c, at);
+    case CHECK_BEHIND:
+        return check_behind(c, at);
+    case CHECK_END:
+        break;
+    }
+    return at;
+}
+
+/* ---- what nearly all of a text is ---- */
+
+/* A round of check_usual() looks no further ahead, but for what looks at the end itself; it notes no
+ * more than SPARE tokens. */
+#define USUAL_BYTES (4 * LANE_BYTES + 8)
+
+/* Where the rounds are: in registers, not in the checker. */
+struct usual {
+    const char *at;
+    struct reader_token *free;
+    enum check_next next;
+    char close; /* of the innermost array or object */
+};
+
+/* The closing quote of a plain string, of which the text begins at `at`; or what is in its way, or
+ * where it was not found. */
+static inline const char *near_quote(const char *at)
+{
+    uint32_t stops = lane_special(lane_load(at));
+    if (stops == 0) {
+        at += LANE_BYTES;
+        stops = lane_special(lane_load(at));
+        if (stops == 0)
+            return at + LANE_BYTES - 1;
+    }
+    return at + __builtin_ctz(stops);
+}
+
+static inline void usual_note(const struct checker *c, struct usual *u, const char *behind, bool plain)
+{
+    fill_token(u->free++, c->start, u->at, behind, plain);
+}
+
+/* A key is at u->at. False: it is none that is plain, with the colon next to it. */
+static inline bool usual_key(const struct checker *c, struct usual *u)
+{
+    const char *quote = near_quote(u->at + 1);
+    if (*u->at != '"' || quote[0] != '"' || quote[1] != ':')
+        return false;
+    usual_note(c, u, quote + 1, true);
+    u->at = quote + 2;
+    return true;
+}
+
+/* The same with a closer look at the key. */
+static bool unusual_key(struct checker *c, struct usual *u)
+{
+    const char *behind = *u->at == '"' ? check_string_from(c, u->at + 1) : NULL;
+    if (behind == NULL || !is_at(c, behind, ':'))
+        return false;
+    usual_note(c, u, behind, false);
+    u->at = behind + 1;
+    return true;
+}
+
+/* A value that is no array or object is at u->at. False: it is bad. */
+static inline bool usual_scalar(struct checker *c, struct usual *u)
+{
+    if (*u->at == '"') {
+        const char *quote = near_quote(u->at + 1);
+        if (*quote == '"') {
+            usual_note(c, u, quote + 1, true);
+            u->at = quote + 1;
+            return true;
+        }
+    }
+    const char *behind = check_scalar(c, u->at);
+    if (behind == NULL)
+        return false;
+    usual_note(c, u, behind, false);
+    u->at = behind;
+    return true;
+}
+
+static inline void usual_open(struct checker *c, struct usual *u, bool object)
+{
+    c->opened[c->depth].token = u->free;
+    c->opened[c->depth++].close = u->close = object ? '}' : ']';
+    usual_note(c, u, u->at, false);
+    u->at++;
+    if (object)
+        u->next = *u->at == '"' ? CHECK_KEY : CHECK_FIRST_KEY;
+    else
+        u->next = *u->at > ' ' && *u->at != ']' ? CHECK_VALUE : CHECK_FIRST_ITEM;
+}
+
+/* An array or object is at u->at. False: a closer look is needed. */
+static inline bool usual_container(struct checker *c, struct usual *u)
+{
+    bool object = *u->at == '{';
+    if (c->depth == c->nesting || (!object && c->texts != NULL))
+        return false;
+    if (u->at[1] != (object ? '}' : ']')) {
+        usual_open(c, u, object);
+        return true;
+    }
+    usual_note(c, u, u->at + 2, false);
+    u->at += 2;
+    u->next = CHECK_BEHIND;
+    return true;
+}
+
+/* The innermost array or object closes at u->at. False: it was the outermost. */
+static inline bool usual_close(struct checker *c, struct usual *u)
+{
+    close_container(c, ++u->at, u->free);
+    if (c->depth == 0)
+        return false;
+    u->close = c->opened[c->depth - 1].close;
+    return true;
+}
+
+/* One value, with what is before it. False: the next step needs a closer look, or is bad. */
+static inline bool usual_round(struct checker *c, struct usual *u)
+{
+    if (u->next == CHECK_BEHIND) {
+        while (*u->at == u->close)
+            if (c->end - u->at <= USUAL_BYTES || !usual_close(c, u))
+                return false;
+        if (*u->at != ',')
+            return false;
+        u->at++;
+        u->next = u->close == '}' ? CHECK_KEY : CHECK_VALUE;
+    }
+    if (u->next == CHECK_KEY) {
+        bool usual = usual_key(c, u);
+        if (!usual && !unusual_key(c, u))
+            return false;
+        u->next = CHECK_VALUE;
+        if (!usual) /* the end may be near */
+            return true;
+    }
+    if (u->next != CHECK_VALUE || *u->at <= ' ')
+        return false;
+    if ((*u->at & ~0x20) == '[') /* or '{' */
+        return usual_container(c, u);
+    if (!usual_scalar(c, u))
+        return false;
+    u->next = CHECK_BEHIND;
+    return true;
+}
+
+/* Steps of the kind that nearly all are: no blanks, keys that are not long. Returns where another one
+ * is needed, which may find that there is something wrong, or the text nears its end. */
+static const char *check_usual(struct checker *c, const char *at)
+{
+    struct usual u = {at, c->free, c->next, c->opened[c->depth - 1].close};
+    bool usual = true;
+    while (usual && c->end - u.at > USUAL_BYTES) {
+        u.free = token_room(c, u.free);
+        usual = usual_round(c, &u);
+    }
+    c->free = u.free;
+    c->next = c->depth > 0 ? u.next : CHECK_END;
+    return u.at;
+}
+
+/* ---- all of it ---- */
+
+/* A text that is no part of one that was accepted. */
+static int check_text(struct checker *c, struct str *ret_value, struct error *err)
+{
+    const char *value = skip_blanks(c, c->start), *at = value;
     if (value == c->end)
         return reader_bad(err, "empty");
 
-    const char *behind = check_value(c, value);
+    while (at != NULL && c->next != CHECK_END) {
+        at = check_step(c, at);
+        if (at != NULL && c->depth > 0)
+            at = check_usual(c, at);
+    }
     if (c->too_deep)
-        return error_set(err, -E2BIG, ": nesting deeper than %u", nesting);
-    if (behind == NULL)
+        return error_set(err, -E2BIG, ": nesting deeper than %u", c->nesting);
+    if (at == NULL)
         return error_set(err, -EINVAL, ": not valid JSON, %s at byte %zu", c->problem,
                          (size_t)(c->problem_at - c->start));
-    const char *rest = skip_blanks(c, behind);
+    const char *rest = skip_blanks(c, at);
     if (rest < c->end)
         return error_set(err, -EINVAL, ": not valid JSON, more text after the value at byte %zu",
                          (size_t)(rest - c->start));
-    *ret_value = (struct str){value, (size_t)(behind - value)};
+    *ret_value = (struct str){value, (size_t)(at - value)};
     return 0;
 }
 
@@ -404,17 +625,21 @@ int reader_check(struct str text, uint32_t nesting, struct str *ret_value, struc
         *ret_value = text;
         return 0;
     }
+    assert(nesting <= READER_NESTING_MAX);
+    READER_UNSET struct opened opened[READER_NESTING_MAX];
     const char *start = text.data != NULL ? text.data : "";
+    struct reader_index *index = reader_index_wanted(text);
     struct checker c = {.start = start,
                         .end = start + text.len,
-                        .depth_left = nesting,
-                        .index = reader_index_wanted(text)};
-    if (c.index != NULL && c.index->texts != NULL && nesting >= 2) {
-        c.texts = c.index->texts;
-        c.texts_depth = nesting - 2;
-    }
-    int rc = check_text(&c, nesting, ret_value, err);
-    if (c.index != NULL)
-        reader_index_keep(c.index, rc == 0 ? text : (struct str){NULL, 0}, nesting);
+                        .next = CHECK_VALUE,
+                        .nesting = nesting,
+                        .opened = opened,
+                        .texts = index != NULL ? index->texts : NULL};
+    c.free = index != NULL ? index->of : c.unwanted;
+    c.limit = index != NULL ? index->of + READER_INDEX_MAX - SPARE : c.unwanted + 1;
+    int rc = check_text(&c, ret_value, err);
+    if (index != NULL)
+        reader_index_keep(index, rc == 0 ? text : (struct str){NULL, 0}, nesting,
+                          (uint32_t)((c.noted != NULL ? c.noted : c.free) - index->of));
     return rc;
 }

@@ -3,19 +3,32 @@
 
 static _Thread_local struct reader_index *current;
 
-void reader_index_begin(struct reader_index *index, struct reader_texts *texts)
+static void init(struct reader_index *index, struct reader_texts *texts)
 {
+    index->outer = NULL;
     index->texts = texts;
     index->text = NULL;
     index->count = 0;
+}
+
+void reader_index_begin(struct reader_index *index, struct reader_texts *texts)
+{
+    init(index, texts);
     if (current == NULL)
         current = index;
+}
+
+void reader_index_begin_inner(struct reader_index *index)
+{
+    init(index, NULL);
+    index->outer = current;
+    current = index;
 }
 
 void reader_index_end(struct reader_index *index)
 {
     if (current == index)
-        current = NULL;
+        current = index->outer;
 }
 
 struct reader_index *reader_index_wanted(struct str text)
@@ -44,16 +57,15 @@ bool reader_index_more_texts(struct reader_texts *texts, struct str text, size_t
     return true;
 }
 
-void reader_index_keep(struct reader_index *index, struct str text, uint32_t nesting)
+void reader_index_keep(struct reader_index *index, struct str text, uint32_t nesting, uint32_t count)
 {
     index->text = text.data;
     index->length = text.len;
     index->nesting = nesting;
-    if (text.data == NULL)
-        index->count = 0;
+    index->count = text.data != NULL ? count : 0;
 }
 
-const char *reader_index_behind(const char *at)
+const struct reader_token *reader_index_find(const char *at)
 {
     const struct reader_index *index = current;
     if (index == NULL || index->text == NULL || at < index->text ||
@@ -67,9 +79,14 @@ const char *reader_index_behind(const char *at)
         else
             high = middle;
     }
-    if (low == index->count || index->of[low].start != start)
-        return NULL;
-    return index->text + index->of[low].end;
+    bool found = low < index->count && index->of[low].start == start;
+    return found ? &index->of[low] : NULL;
+}
+
+const char *reader_index_behind(const char *at)
+{
+    const struct reader_token *token = reader_index_find(at);
+    return token != NULL ? current->text + token->end : NULL;
 }
 
 bool reader_index_accepted(struct str text, uint32_t nesting)

@@ -118,11 +118,11 @@ static bool members_find(const struct members *members, struct str key, struct s
     char buffer[READER_KEY_MAX];
     struct str wanted = reader_key(key, buffer);
     uint32_t place = wanted.data != NULL ? map_get(&members->place, wanted) : MAP_NONE;
-    struct reader_iter iter = reader_iterate(members->object);
 
     if (place == MAP_NONE)
         return false;
-    iter.at = members->object.data + place;
+    struct reader_iter iter = {.at = members->object.data + place,
+                               .end = members->object.data + members->object.len - 1};
     return reader_next_item(&iter, ret_value);
 }
 

@@ -133,7 +133,7 @@ static void test_refuses_bad_utf8(void **state)
 static void test_bounds_nesting(void **state)
 {
     (void)state;
-    char text[2 * 65 + 1];
+    char text[2 * 65 + 1], far[2 * 65 + 100];
     struct str value;
     struct error err;
     memset(text, '[', 65);
@@ -141,6 +141,14 @@ static void test_bounds_nesting(void **state)
     assert_int_equal(reader_check((struct str){text, 130}, 65, &value, &err), 0);
     assert_int_equal(reader_check((struct str){text, 130}, 64, &value, &err), -E2BIG);
     assert_string_equal(err.text, ": nesting deeper than 64");
+    memset(far, ' ', sizeof far); /* the end is far where it is deepest */
+    memcpy(far, "[1,", 3);
+    memcpy(far + 3, text + 1, 129);
+    assert_int_equal(reader_check((struct str){far, sizeof far}, 65, &value, &err), 0);
+    assert_int_equal(reader_check((struct str){far, sizeof far}, 64, &value, &err), -E2BIG);
+    memcpy(far + 66, "{}", 2);
+    assert_int_equal(reader_check((struct str){far, sizeof far}, 65, &value, &err), 0);
+    assert_int_equal(reader_check((struct str){far, sizeof far}, 64, &value, &err), -E2BIG);
     assert_int_equal(reader_check(STR("1"), 0, &value, &err), 0);
     assert_int_equal(reader_check(STR("[]"), 0, &value, &err), -E2BIG);
     /* Depth is what is open at once, not how often something was opened. */

@@ -92,7 +92,7 @@ static void test_what_is_not_noted_is_found_all_the_same(void **state)
     walk(value, text.data, &without);
     reader_index_begin(&index, NULL);
     assert_int_equal(reader_check((struct str){text.data, text.len}, 64, &value, &err), 0);
-    assert_int_equal(index.count, READER_INDEX_MAX);
+    assert_in_range(index.count, READER_INDEX_MAX - 2, READER_INDEX_MAX);
     walk(value, text.data, &with);
     assert_string_equal(with.data, without.data);
     strbuf_done(&text);
@@ -139,13 +139,23 @@ static void test_the_first_text_that_is_accepted_is_noted_and_no_other(void **st
     assert_int_equal(reader_check(str_from(good), 8, &value, &err), 0);
     assert_ptr_equal(reader_index_behind(good), good + sizeof good - 1);
     assert_ptr_equal(reader_index_behind(good + 1), good + sizeof good - 2);
-    assert_null(reader_index_behind(good + 2));
+    assert_ptr_equal(reader_index_behind(good + 2), good + sizeof good - 3);
+    assert_null(reader_index_behind(good + 3));
     assert_int_equal(reader_check(str_from(other), 8, &value, &err), 0);
     assert_null(reader_index_behind(other));
     {
         AUTO_INDEX inner;
         reader_index_begin(&inner, NULL);
         assert_int_equal(reader_check(str_from(other), 8, &value, &err), 0);
+    }
+    assert_null(reader_index_behind(other));
+    assert_ptr_equal(reader_index_behind(good), good + sizeof good - 1);
+    {
+        AUTO_INDEX inner;
+        reader_index_begin_inner(&inner);
+        assert_null(reader_index_behind(good));
+        assert_int_equal(reader_check(str_from(other), 8, &value, &err), 0);
+        assert_ptr_equal(reader_index_behind(other), other + sizeof other - 1);
     }
     assert_null(reader_index_behind(other));
     assert_ptr_equal(reader_index_behind(good), good + sizeof good - 1);
