@@ -54,7 +54,8 @@ struct connections {
     pthread_t watchdog;
     struct connection *first;
     uint32_t open;                         /* not cut */
-    uint32_t held[CONNECTIONS_PEERS];      /* of these, by peer */
+    uint32_t held[CONNECTIONS_PEERS];      /* of the open ones, by peer */
+    bool known[CONNECTIONS_PEERS];         /* a request of this peer was answered */
     uint32_t seed;
     int64_t request_timeout_ns, answer_timeout_ns;
     int64_t draining_since_ns; /* 0 = not draining */
@@ -75,8 +76,9 @@ void connections_stop(struct connections *connections);
 uint32_t connections_peer(const struct connections *connections, const struct sockaddr *address);
 
 /* Is there room for one more connection of this peer, if there may be `max`? When there is none, another peer's
- * that has more and waits for nothing is cut: rather one that never asked for anything, then one of who has most.
- * When nobody has more, one of the peer's own, which may be on its way to be closed. False when there is neither. */
+ * that waits for nothing is cut, if that peer has more, or never asked for anything as this one did: rather one over
+ * which nothing was asked, then one of a peer that never asked, then one of who has most. Else it is one of the peer's
+ * own, which may be on its way to be closed. False when there is none of these. */
 bool connections_make_room(struct connections *connections, uint32_t peer, uint32_t max);
 
 /* A connection of this peer was accepted, and is idle or, if encrypted, greeting; NULL when memory ends. */

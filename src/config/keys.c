@@ -176,7 +176,8 @@ const struct config_key config_keys[] = {
      .help = "Most candidate nodes in one request; more is an error of that call."},
     {.path = "server.maxConnections", INTEGER(server.max_connections, 1, 10000), .standard = "256",
      .help = "Most open connections, each with a thread of its own. For one more, another address's "
-             "idle one is closed, or it is closed itself if no address has more. Three times as "
+             "idle one is closed, or it is closed itself if no address has more or less claim "
+             "(docs/security.md). Three times as "
              "many descriptors and 256 more must be allowed (ulimit -Hn)."},
     {.path = "server.maxConnectionsPerClient",
      INTEGER(server.max_connections_per_client, 1, 10000), .standard = "128",

@@ -213,25 +213,39 @@ uint32_t connections_peer(const struct connections *connections, const struct so
     return (uint32_t)(who >> 32) % CONNECTIONS_PEERS;
 }
 
+/* A new connection of who has asked before is worth more than one of who never did: a crowd that comes at once must
+ * not push it out before its request is here. */
+enum claim { CLAIM_NONE, CLAIM_KNOWN, CLAIM_SERVED };
+
+static enum claim claim_of(const struct connections *connections, const struct connection *c)
+{
+    if (c->served)
+        return CLAIM_SERVED;
+    return connections->known[c->peer] ? CLAIM_KNOWN : CLAIM_NONE;
+}
+
 /* Has `a` less of a claim to its connection than `b`? */
 static bool is_worse(const struct connections *connections, const struct connection *a,
                      const struct connection *b)
 {
-    if (a->served != b->served)
-        return !a->served;
+    enum claim claim_a = claim_of(connections, a), claim_b = claim_of(connections, b);
+    if (claim_a != claim_b)
+        return claim_a < claim_b;
     uint32_t held_a = connections->held[a->peer], held_b = connections->held[b->peer];
     return held_a != held_b ? held_a > held_b : a->since_ns < b->since_ns;
 }
 
-/* Whose place a newcomer gets: of those who have more than he, else of his own. */
+/* Whose place a newcomer gets: of those who have more than he or less of a claim, else of his own. */
 static struct connection *find_place_locked(struct connections *connections, uint32_t peer)
 {
     struct connection *worst = NULL, *own = NULL;
+    enum claim claim = connections->known[peer] ? CLAIM_KNOWN : CLAIM_NONE;
     for (struct connection *c = connections->first; c != NULL; c = c->next) {
         note_first_byte_locked(c, now_ns());
         if (c->phase == CONNECTION_CUT || is_busy(c))
             continue;
-        if (connections->held[c->peer] > connections->held[peer] &&
+        if ((connections->held[c->peer] > connections->held[peer] ||
+             claim_of(connections, c) < claim) &&
             (worst == NULL || is_worse(connections, c, worst)))
             worst = c;
         if (c->peer == peer && (own == NULL || is_worse(connections, c, own)))
@@ -301,7 +315,8 @@ bool connections_enter(struct connections *connections, struct connection *conne
     if (open) {
         connection->phase = phase;
         connection->since_ns = now;
-        connection->served |= phase == CONNECTION_ANSWERING;
+        if (phase == CONNECTION_ANSWERING)
+            connection->served = connections->known[connection->peer] = true;
         if (phase == CONNECTION_IDLE) {
             connection->first_byte_ns = 0;
             connection->received_before = bytes_read(connection->fd);

@@ -29,7 +29,6 @@
 #define CONNECTION_MEMORY_BYTES ((size_t)256 * 1024)
 #endif
 #define THREAD_STACK_BYTES      ((size_t)512 * 1024)
-#define CUT_CONNECTIONS      64 /* those that are cut and not yet closed do not count */
 #define HANDSHAKE_MS            50 /* the last one begun is over by then */
 
 struct http_server {
@@ -448,7 +447,8 @@ static struct MHD_Daemon *start_daemon(struct http_server *server)
         flags, 0, on_accept, server, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
         MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         CONNECTION_MEMORY_BYTES, MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK_BYTES,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->max_connections + CUT_CONNECTIONS,
+        /* Those that are cut and not yet closed do not count. */
+        MHD_OPTION_CONNECTION_LIMIT, 2 * (unsigned)options->max_connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->max_connections_per_client,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((options->idle_timeout_ms + 999) / 1000),
         MHD_OPTION_URI_LOG_CALLBACK, on_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK,

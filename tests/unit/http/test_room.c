@@ -84,11 +84,45 @@ static void nobody_is_cut_who_waits_for_an_answer(void **state)
     assert_false(connections_make_room(&table, OTHER, MAX));
 }
 
+/* Of a crowd that came before it and has no more each, none ever asked. */
+static void a_new_connection_of_who_has_asked_is_not_pushed_out(void **state)
+{
+    (void)state;
+    add(0, ME);
+    assert_true(connections_enter(&table, open_now[0], CONNECTION_ANSWERING));
+    assert_true(connections_enter(&table, open_now[0], CONNECTION_IDLE));
+    add(1, ME);
+    add(2, CROWD);
+    add(3, OTHER);
+    assert_true(connections_make_room(&table, CROWD + 2, MAX));
+    assert_true(is_cut(2));
+    assert_true(connections_make_room(&table, CROWD + 2, MAX - 1));
+    assert_true(is_cut(3));
+    assert_false(is_cut(0) || is_cut(1));
+}
+
+/* His last answer is sent, but its thread has not yet said so; nobody else has more. */
+static void who_has_asked_gets_the_place_of_one_who_never_did(void **state)
+{
+    (void)state;
+    add(0, ME);
+    assert_true(connections_enter(&table, open_now[0], CONNECTION_ANSWERING));
+    for (unsigned at = 1; at < MAX; at++)
+        add(at, CROWD + at);
+    assert_true(connections_make_room(&table, ME, MAX));
+    assert_true(is_cut(1));
+    assert_false(is_cut(0) || is_cut(2) || is_cut(3));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_has_more_makes_room, setup, teardown),
         cmocka_unit_test_setup_teardown(where_nobody_has_more_it_is_one_of_his_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_new_connection_of_who_has_asked_is_not_pushed_out, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(who_has_asked_gets_the_place_of_one_who_never_did, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(nobody_is_cut_who_waits_for_an_answer, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
