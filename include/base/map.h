@@ -21,12 +21,19 @@ struct map {
     uint32_t count;
     struct map_slot *old; /* what it grew out of, NULL when all has been moved */
     uint32_t old_capacity, moved; /* slots below `moved` are */
+    bool keeps_old; /* set by who frees the old table himself, see map_take_old() */
+    void *empty_old;
 };
 
 #define MAP_NONE UINT32_MAX /* "not there"; never a legal value */
 
 /* An empty map; allocates nothing. */
 void map_init(struct map *map);
+
+/* With keeps_old set: the table that it grew out of once all has been moved, for mem_free(); NULL if there
+ * is none. To give a large one back to the kernel takes long. One that is not taken before the next is
+ * freed then. */
+void *map_take_old(struct map *map);
 
 /* Free the slots (not the keys). A zeroed map is fine. */
 void map_done(struct map *map);

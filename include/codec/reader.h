@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/unset.h"
 
 /*
  * Reading JSON without building a tree: for this layer, and for embed, which turns JSON into YAML.
@@ -21,16 +22,6 @@
  * one step of the path before it, and the outermost caller has "Pod.metadata.uid: must be a string".
  * `err` must not be NULL here.
  */
-
-/* Of a variable: it is written before it is read, and the compiler need not clear all that room first. */
-#if defined(__has_attribute)
-#if __has_attribute(uninitialized)
-#define READER_UNSET __attribute__((uninitialized))
-#endif
-#endif
-#ifndef READER_UNSET
-#define READER_UNSET
-#endif
 
 enum reader_type { READER_NULL, READER_BOOL, READER_NUMBER, READER_STRING, READER_ARRAY, READER_OBJECT };
 

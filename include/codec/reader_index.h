@@ -62,7 +62,7 @@ void reader_index_begin_inner(struct reader_index *index);
 void reader_index_end(struct reader_index *index);
 
 /* One that ends with the block it is declared in; reader_index_begin() must follow. */
-#define AUTO_INDEX __attribute__((cleanup(reader_index_end))) READER_UNSET struct reader_index
+#define AUTO_INDEX __attribute__((cleanup(reader_index_end))) UNSET struct reader_index
 
 /* For reader_check(): the index if it is to note what is in a text that is checked now, or NULL. */
 struct reader_index *reader_index_wanted(struct str text);

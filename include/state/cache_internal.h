@@ -9,11 +9,14 @@
 #include <time.h>
 
 #include "base/map.h"
+#include "base/mem.h"
+#include "base/unset.h"
 #include "state/cache.h"
 #include "state/card_store.h"
 #include "state/guests.h"
 #include "state/memo.h"
 #include "state/packing.h"
+#include "state/pod_slots.h"
 
 /* What the files of the cache share; nobody else includes this. */
 
@@ -112,6 +115,14 @@ struct offer {
 
 TAILQ_HEAD(pod_list, pod_record);
 
+#define WASTE_MAX 24u
+
+/* Blocks to be freed. */
+struct waste {
+    void *of[WASTE_MAX];
+    uint32_t count;
+};
+
 struct cache {
     pthread_mutex_t mutex;
     pthread_cond_t arrived;    /* a pod is known, or not in flight any more */
@@ -131,10 +142,8 @@ struct cache {
     struct map node_by_name;
     struct card_store store;
 
-    struct map pod_by_uid; /* value: index into pods */
-    struct pod_record **pods;
-    uint32_t *free_pods; /* as many as pod_capacity */
-    uint32_t pod_slots, pod_capacity, free_pod_count;
+    struct map pod_by_uid; /* value: number in pods */
+    struct pod_slots pods;
 
     struct guests guests;
     struct packing packing;
@@ -152,9 +161,33 @@ struct cache {
     } counts;
     uint64_t gains;
     uint64_t removals; /* of pod records */
+    struct waste waste; /* see cache_unlock */
 };
 
+/*
+ * Release the lock, and free what was thrown away under it: to give memory back may take the kernel a
+ * millisecond. A macro, so that the build that times the lock (tests/bench/lock_time.h) sees who
+ * held it.
+ */
+#define cache_unlock(cache)                                                                        \
+    do {                                                                                           \
+        UNSET struct waste waste_;                                                                 \
+        cache_take_waste_locked((cache), &waste_);                                                 \
+        pthread_mutex_unlock(&(cache)->mutex);                                                     \
+        for (uint32_t block_ = 0; block_ < waste_.count; block_++)                                 \
+            mem_free(waste_.of[block_]);                                                           \
+    } while (0)
+
 /* Lock held in all of these. */
+
+/* Free the block (may be NULL) once the lock is released. */
+void cache_discard_locked(struct cache *cache, void *block);
+
+/* What was discarded until now, for the caller to free. */
+void cache_take_waste_locked(struct cache *cache, struct waste *ret);
+
+/* Without the lock: make room for the cards of a node that is told of next, if there soon is none. */
+void cache_prepare_cards(struct cache *cache);
 
 /* The slot of a node, or NODE_NONE. */
 uint32_t cache_node_find_locked(const struct cache *cache, struct str name);
@@ -249,8 +282,8 @@ struct holding {
 void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t slot,
                         const struct holding *holding, enum booking_state state);
 
-/* Free what a record owns, and the record. */
-void cache_record_free(struct pod_record *pod);
+/* Discard what a record owns, and the record. */
+void cache_record_discard_locked(struct cache *cache, struct pod_record *pod);
 
 /* Take the pod's place away and give its charges back. No place: nothing happens. */
 void cache_unplace_locked(struct cache *cache, struct pod_record *pod);

@@ -11,19 +11,26 @@
 /*
  * Pods without devices that run somewhere: only what they take of a node's CPU and memory is of
  * interest, so one is 40 bytes in an open table, found by the 128 bits of its UID. Other UIDs than
- * UUIDs (an API server gives no others) are folded to as many bits. Not thread safe.
+ * UUIDs (an API server gives no others) are folded to as many bits. A table that grows moves a few
+ * guests with each put that follows, so that none takes long: until the last one is moved, they lie
+ * in two. Not thread safe.
  */
 struct guest {
     uint64_t uid[2]; /* both 0 = a free slot */
-    uint32_t node;
+    uint32_t node; /* GUEST_MOVED: it is in the larger table, or nowhere */
     uint32_t mark; /* last list that named it */
     struct host_amount amount;
 };
+
+#define GUEST_MOVED UINT32_MAX
 
 struct guests {
     struct guest *slots;
     uint32_t capacity; /* power of two, or 0 */
     uint32_t count;
+    struct guest *old; /* what it grew out of, NULL when all have been moved */
+    uint32_t old_capacity, moved; /* slots below `moved` are */
+    void *empty_old;
 };
 
 /* The 128 bits of a UID, never both 0. */
@@ -41,7 +48,18 @@ struct guest *guests_put(struct guests *guests, struct str uid, bool *ret_fresh)
 /* Remove one. Others may move to lower slots, also to its own. */
 void guests_remove(struct guests *guests, struct guest *guest);
 
-/* Whether there is a guest in slot `at` < capacity. */
-bool guests_used(const struct guests *guests, uint32_t at);
+/* Move what is left in up to `slots` slots of the table that this one grew out of. True: nothing is left
+ * there, and guests do not change their slots before the next put or remove. */
+bool guests_settle(struct guests *guests, uint32_t slots);
+
+/* Number of slots, of both tables. */
+uint32_t guests_slots(const struct guests *guests);
+
+/* The guest in slot `at` < guests_slots(), or NULL. */
+struct guest *guests_at(const struct guests *guests, uint32_t at);
+
+/* The table that this one grew out of once nothing is left there, for mem_free(), or NULL. To give a large
+ * one back to the kernel takes long. One that is not taken before the next is freed then. */
+void *guests_take_old(struct guests *guests);
 
 #endif

@@ -89,6 +89,7 @@ void map_done(struct map *map)
 {
     mem_free(map->slots);
     mem_free(map->old);
+    mem_free(map->empty_old);
     map_init(map);
 }
 
@@ -119,6 +120,20 @@ uint32_t map_get(const struct map *map, struct str key)
     return slot != NULL ? slot->after_value - 1 : MAP_NONE;
 }
 
+static void leave_old(struct map *map)
+{
+    mem_free(map->keeps_old ? map->empty_old : map->old);
+    map->empty_old = map->keeps_old ? map->old : NULL;
+    map->old = NULL;
+}
+
+void *map_take_old(struct map *map)
+{
+    void *old = map->empty_old;
+    map->empty_old = NULL;
+    return old;
+}
+
 /* Slots of the old table are marked, not freed: others are found past them. */
 static void move_some(struct map *map)
 {
@@ -128,10 +143,8 @@ static void move_some(struct map *map)
             *find_slot(map->slots, map->capacity, slot->hash, slot->key) = *slot;
             slot->key = (struct str){NULL, KEY_GONE};
         }
-        if (map->moved == map->old_capacity) {
-            mem_free(map->old);
-            map->old = NULL;
-        }
+        if (map->moved == map->old_capacity)
+            leave_old(map);
     }
 }
 

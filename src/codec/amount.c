@@ -23,7 +23,7 @@ int amount_decode(enum device_kind kind, const struct reader_field *resources, s
     struct amount amount = {0};
     bool has_current[DIM_MAX] = {false};
     struct reader_iter iter = reader_iterate(resources->value);
-    READER_UNSET char buffer[READER_KEY_MAX];
+    UNSET char buffer[READER_KEY_MAX];
     struct str key, value;
     while (reader_next_member(&iter, &key, &value)) {
         struct str name = reader_key(key, buffer);

@@ -135,7 +135,7 @@ int annotation_parse(struct str text, struct arena *mem, const struct share **re
     struct error unwanted;
     if (err == NULL)
         err = &unwanted;
-    READER_UNSET struct share_list list;
+    UNSET struct share_list list;
     list.count = 0;
 
     AUTO_INDEX index;

@@ -21,7 +21,7 @@ static struct str quantity_text(struct str value, char buffer[READER_KEY_MAX])
 static bool find_amount(const struct reader_field *map, const char *name,
                         int (*parse)(struct str, int64_t *, struct error *), int64_t *ret)
 {
-    READER_UNSET char buffer[READER_KEY_MAX];
+    UNSET char buffer[READER_KEY_MAX];
     struct str value;
     if (map->value.data == NULL || reader_type(map->value) != READER_OBJECT ||
         !reader_find(map->value, name, &value))

@@ -184,7 +184,7 @@ static int decode_device_plugin(const struct reader_field *amounts, bool *ret, s
     if (rc < 0 || amounts->value.data == NULL)
         return rc;
     struct reader_iter iter = reader_iterate(amounts->value);
-    READER_UNSET char buffer[READER_KEY_MAX];
+    UNSET char buffer[READER_KEY_MAX];
     struct str key, value;
     while (reader_next_member(&iter, &key, &value)) {
         bool deprecated;

@@ -18,7 +18,7 @@ static int decode_resources(const struct reader_field *map, struct resources *re
 
     bool has_current[RESOURCE_MAX] = {false};
     struct reader_iter iter = reader_iterate(map->value);
-    READER_UNSET char buffer[READER_KEY_MAX];
+    UNSET char buffer[READER_KEY_MAX];
     struct str key, value;
     while (reader_next_member(&iter, &key, &value)) {
         struct str name = reader_key(key, buffer);
@@ -153,7 +153,7 @@ static int decode_words(struct str annotations, struct arena *mem, struct pod *p
         {STR(ANNOTATION_HAMI_BIND_PHASE), &pod->hami_phase},
     };
     struct reader_iter iter = reader_iterate(annotations);
-    READER_UNSET char buffer[READER_KEY_MAX];
+    UNSET char buffer[READER_KEY_MAX];
     struct str key, value;
     while (reader_next_member(&iter, &key, &value)) {
         struct str name = reader_key(key, buffer);

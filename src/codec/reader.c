@@ -362,7 +362,7 @@ static struct str unless_null(struct str value)
 bool reader_find(struct str object, const char *name, struct str *ret_value)
 {
     struct reader_iter iter = reader_iterate(object);
-    READER_UNSET char buffer[READER_KEY_MAX];
+    UNSET char buffer[READER_KEY_MAX];
     struct str key, value;
     struct str found = {NULL, 0}, wanted = str_from(name);
     while (next_named(&iter, buffer, &key, &value))
@@ -376,7 +376,7 @@ bool reader_find(struct str object, const char *name, struct str *ret_value)
 
 int reader_object(struct str value, struct reader_field *fields, uint32_t count, struct error *err)
 {
-    READER_UNSET size_t lengths[LENGTHS];
+    UNSET size_t lengths[LENGTHS];
     uint64_t any = 0; /* bit n: a name has n letters, give or take 64 */
     for (uint32_t i = 0; i < count; i++) {
         size_t length = strlen(fields[i].name);
@@ -391,7 +391,7 @@ int reader_object(struct str value, struct reader_field *fields, uint32_t count,
         return reader_bad(err, "must be an object");
 
     struct reader_iter iter = reader_iterate(value);
-    READER_UNSET char buffer[READER_KEY_MAX];
+    UNSET char buffer[READER_KEY_MAX];
     struct str name, member;
     while (next_named(&iter, buffer, &name, &member)) {
         if ((any >> name.len % 64 & 1) == 0)

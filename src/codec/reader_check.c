@@ -626,7 +626,7 @@ int reader_check(struct str text, uint32_t nesting, struct str *ret_value, struc
         return 0;
     }
     assert(nesting <= READER_NESTING_MAX);
-    READER_UNSET struct opened opened[READER_NESTING_MAX];
+    UNSET struct opened opened[READER_NESTING_MAX];
     const char *start = text.data != NULL ? text.data : "";
     struct reader_index *index = reader_index_wanted(text);
     struct checker c = {.start = start,

@@ -28,6 +28,7 @@ struct cache *cache_new(enum unknown_pods unknown_pods)
     cache->unknown_pods = unknown_pods;
     map_init(&cache->node_by_name);
     map_init(&cache->pod_by_uid);
+    cache->node_by_name.keeps_old = cache->pod_by_uid.keeps_old = true;
     map_init(&cache->namespace_by_name);
     card_store_init(&cache->store);
     pack_sample_init(&cache->packing.sample);
@@ -40,21 +41,28 @@ struct cache *cache_new(enum unknown_pods unknown_pods)
     return cache;
 }
 
+static void record_free(struct pod_record *pod)
+{
+    mem_free(pod->shares);
+    mem_free(pod->named);
+    mem_free(pod->detail);
+    mem_free(pod);
+}
+
 void cache_free(struct cache *cache)
 {
     if (cache == NULL)
         return;
-    for (uint32_t i = 0; i < cache->pod_slots; i++) {
-        if (cache->pods[i] != NULL)
-            cache_record_free(cache->pods[i]);
+    for (uint32_t i = 0; i < cache->pods.count; i++) {
+        if (pod_slots_at(&cache->pods, i) != NULL)
+            record_free(pod_slots_at(&cache->pods, i));
     }
     for (uint32_t i = 0; i < cache->node_slots; i++) {
         mem_free((char *)(uintptr_t)cache->nodes[i].name.data);
         mem_free(cache->nodes[i].texts);
         mem_free(cache->nodes[i].registered);
     }
-    mem_free(cache->pods);
-    mem_free(cache->free_pods);
+    pod_slots_done(&cache->pods);
     mem_free(cache->nodes);
     mem_free(cache->keys);
     memos_done(&cache->memos);
@@ -70,13 +78,36 @@ void cache_free(struct cache *cache)
     mem_free(cache);
 }
 
+/* ---- what is thrown away ---- */
+
+void cache_discard_locked(struct cache *cache, void *block)
+{
+    struct waste *waste = &cache->waste;
+    if (waste->count == WASTE_MAX)
+        mem_free(block);
+    else if (block != NULL)
+        waste->of[waste->count++] = block;
+}
+
+void cache_take_waste_locked(struct cache *cache, struct waste *ret)
+{
+    cache_discard_locked(cache, map_take_old(&cache->node_by_name));
+    cache_discard_locked(cache, map_take_old(&cache->pod_by_uid));
+    cache_discard_locked(cache, guests_take_old(&cache->guests));
+    ret->count = cache->waste.count;
+    memcpy(ret->of, cache->waste.of, ret->count * sizeof ret->of[0]);
+    cache->waste.count = 0;
+}
+
+/* ---- settings ---- */
+
 void cache_set_unknown_pods(struct cache *cache, enum unknown_pods unknown_pods)
 {
     pthread_mutex_lock(&cache->mutex);
     cache->unknown_pods = unknown_pods;
     cache->gains++;
     memos_forget(&cache->memos);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 void cache_set_device_plugin_nodes(struct cache *cache, enum device_plugin_nodes device_plugin_nodes)
@@ -85,7 +116,7 @@ void cache_set_device_plugin_nodes(struct cache *cache, enum device_plugin_nodes
     cache->device_plugin_nodes = device_plugin_nodes;
     cache->gains++;
     memos_forget(&cache->memos);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 void cache_set_hami_plugin(struct cache *cache, bool served)
@@ -94,7 +125,7 @@ void cache_set_hami_plugin(struct cache *cache, bool served)
     cache->hami_plugin = served;
     cache->gains++;
     memos_forget(&cache->memos);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 /* ---- nodes ---- */
@@ -186,7 +217,7 @@ void cache_node_tidy_locked(struct cache *cache, uint32_t slot)
     assert(node->range.chunk == NULL && node->texts == NULL);
     cache_pack_stale_locked(cache, slot);
     map_remove(&cache->node_by_name, node->name);
-    mem_free((char *)(uintptr_t)node->name.data);
+    cache_discard_locked(cache, (char *)(uintptr_t)node->name.data);
     *node = (struct node){0};
     name_slot(cache, slot, (struct str){NULL, 0});
     cache->counts.node_slots_free++;
@@ -212,7 +243,7 @@ int cache_node_set(struct cache *cache, const struct node_facts *facts)
     uint32_t slot = cache_node_ensure_locked(cache, facts->name);
     if (slot != NODE_NONE)
         node_seen(cache, slot, facts);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return slot != NODE_NONE ? 0 : -ENOMEM;
 }
 
@@ -234,7 +265,7 @@ void cache_node_remove(struct cache *cache, struct str name)
     uint32_t slot = cache_node_find_locked(cache, name);
     if (slot != MAP_NONE)
         cache_node_drop_locked(cache, slot);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 /* ---- cards ---- */
@@ -361,7 +392,7 @@ static void replace_rows(struct cache *cache, struct node *node, struct card_ran
     for (struct pod_record *pod = node->pods; pod != NULL; pod = pod->next)
         cache_uncharge_locked(cache, pod);
     card_store_give(&cache->store, node->range);
-    mem_free(node->texts);
+    cache_discard_locked(cache, node->texts);
     cache->counts.view.cards -= card_count(node);
     node->range = range;
     node->texts = texts;
@@ -390,6 +421,19 @@ void cache_rows_clear_locked(struct cache *cache, struct node *node)
 {
     static const struct inventory nothing = {0};
     replace_rows(cache, node, (struct card_range){0}, NULL, &nothing, NULL);
+}
+
+void cache_prepare_cards(struct cache *cache)
+{
+    pthread_mutex_lock(&cache->mutex);
+    bool wanted = card_store_wants(&cache->store);
+    cache_unlock(cache);
+    struct card_chunk *spare = wanted ? card_store_spare() : NULL;
+    if (spare == NULL) /* then it is made under the lock, or memory ends there */
+        return;
+    pthread_mutex_lock(&cache->mutex);
+    cache_discard_locked(cache, card_store_add(&cache->store, spare));
+    cache_unlock(cache);
 }
 
 static int devices_set_locked(struct cache *cache, struct str name,
@@ -421,9 +465,10 @@ int cache_devices_set(struct cache *cache, struct str node, const struct invento
     char *texts = mem_calloc(links_bytes(&inventory->links) + text_bytes + 1, 1);
     if (texts == NULL)
         return error_set(err, -ENOMEM, "out of memory");
+    cache_prepare_cards(cache);
     pthread_mutex_lock(&cache->mutex);
     rc = devices_set_locked(cache, node, inventory, order, texts);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     if (rc < 0) {
         mem_free(texts);
         return error_set(err, rc, "out of memory");
@@ -452,7 +497,7 @@ void cache_devices_remove(struct cache *cache, struct str name)
     uint32_t slot = cache_node_find_locked(cache, name);
     if (slot != MAP_NONE)
         cache_devices_drop_locked(cache, slot);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 /* ---- charges ---- */
@@ -492,12 +537,12 @@ struct named_share *cache_named_block(const struct named_share *named, uint32_t 
     return block;
 }
 
-void cache_record_free(struct pod_record *pod)
+void cache_record_discard_locked(struct cache *cache, struct pod_record *pod)
 {
-    mem_free(pod->shares);
-    mem_free(pod->named);
-    mem_free(pod->detail);
-    mem_free(pod);
+    cache_discard_locked(cache, pod->shares);
+    cache_discard_locked(cache, pod->named);
+    cache_discard_locked(cache, pod->detail);
+    cache_discard_locked(cache, pod);
 }
 
 /* Put a pod's charges on (sign 1) or take them off its node's cards. A card that is not listed now gets
@@ -606,8 +651,8 @@ void cache_place_locked(struct cache *cache, struct pod_record *pod, uint32_t sl
     uint32_t room = holding->count + holding->named_count;
     assert(pod->node == NODE_NONE && room <= CARDS_PER_POD_MAX);
     struct node *node = &cache->nodes[slot];
-    mem_free(pod->shares);
-    mem_free(pod->named);
+    cache_discard_locked(cache, pod->shares);
+    cache_discard_locked(cache, pod->named);
     pod->shares = holding->shares;
     pod->charges = holding->shares + room;
     pod->share_count = holding->count;
@@ -654,8 +699,8 @@ void cache_unplace_locked(struct cache *cache, struct pod_record *pod)
     pod->annotation = ANNOTATION_ABSENT;
     pod->share_count = 0;
     pod->named_count = 0;
-    mem_free(pod->shares);
-    mem_free(pod->named);
+    cache_discard_locked(cache, pod->shares);
+    cache_discard_locked(cache, pod->named);
     pod->shares = pod->charges = NULL;
     pod->named = NULL;
     cache_node_tidy_locked(cache, slot);

@@ -56,6 +56,6 @@ int cache_next_doubled(struct cache *cache, struct arena *mem, struct doubled_po
 {
     pthread_mutex_lock(&cache->mutex);
     int rc = take_first_locked(cache, mem, ret);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return rc;
 }

@@ -47,7 +47,7 @@ uint32_t cache_expire(struct cache *cache, int64_t now_ns)
 {
     pthread_mutex_lock(&cache->mutex);
     uint32_t count = cache_expire_locked(cache, now_ns);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return count;
 }
 
@@ -91,7 +91,7 @@ enum passed cache_passed(struct cache *cache, struct str uid, struct str only,
 {
     pthread_mutex_lock(&cache->mutex);
     enum passed passed = passed_locked(cache, uid, only, standard, hold_until_ns);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return passed;
 }
 
@@ -139,6 +139,6 @@ enum awaited cache_await(struct cache *cache, struct str uid, bool until_known, 
         } while (rc == 0 && awaited != AWAITED_ARRIVED);
         give_up_locked(cache);
     }
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return awaited;
 }

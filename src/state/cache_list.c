@@ -3,13 +3,14 @@
 
 /* Relists: objects that a complete list did not name went while nobody was watching. */
 
-#define SLICE 8u /* slots looked at, and perhaps emptied, while the lock is held once */
+#define SLICE  8u  /* slots looked at, and perhaps emptied, while the lock is held once */
+#define SETTLE 64u /* slots of a table that grew, likewise */
 
 uint32_t cache_list_begin(struct cache *cache, enum cache_listed kind)
 {
     pthread_mutex_lock(&cache->mutex);
     uint32_t mark = ++cache->marks[kind];
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return mark;
 }
 
@@ -34,7 +35,7 @@ void cache_list_keep(struct cache *cache, enum cache_listed kind, struct str nam
         else if (slot != MAP_NONE)
             cache->nodes[slot].devices_mark = cache->marks[kind];
     }
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 /* Marks count up and wrap; a mark is older when the distance to it is negative. */
@@ -63,7 +64,7 @@ static bool sweep_devices(struct cache *cache, uint32_t slot, uint32_t mark)
 
 static bool sweep_pod(struct cache *cache, uint32_t slot, uint32_t mark)
 {
-    struct pod_record *pod = cache->pods[slot];
+    struct pod_record *pod = pod_slots_at(&cache->pods, slot);
     bool gone = pod != NULL && is_older(pod->mark, mark);
     if (gone)
         cache_pod_drop_locked(cache, pod);
@@ -81,7 +82,7 @@ static bool sweep_namespace(struct cache *cache, uint32_t slot, uint32_t mark)
 
 static uint32_t slots_of(const struct cache *cache, enum cache_listed kind)
 {
-    return kind == CACHE_PODS         ? cache->pod_slots
+    return kind == CACHE_PODS         ? cache->pods.count
            : kind == CACHE_NAMESPACES ? cache->namespace_slots
                                       : cache->node_slots;
 }
@@ -103,27 +104,29 @@ static bool sweep(struct cache *cache, enum cache_listed kind, uint32_t slot, ui
     return false;
 }
 
-/* Between the slices guests may come, which grow the table: then it is looked at from the start. They go by
- * what the one who lists is told, so none moves past the place that was reached. */
+/* Between the slices guests may come, which grow the table: then it is looked at from the start, once all
+ * have moved there. They go by what the one who lists is told, so none moves past the place that was
+ * reached. */
 static uint32_t sweep_guests(struct cache *cache, uint32_t mark)
 {
     uint32_t removed = 0, at = 0, capacity = 0;
     bool more = true;
     while (more) {
         pthread_mutex_lock(&cache->mutex);
-        at = capacity == cache->guests.capacity ? at : 0;
+        bool settled = guests_settle(&cache->guests, SETTLE);
+        at = settled && capacity == cache->guests.capacity ? at : 0;
         capacity = cache->guests.capacity;
-        for (uint32_t looked = 0; at < cache->guests.capacity && looked < SLICE; looked++) {
-            struct guest *guest = &cache->guests.slots[at];
-            if (guests_used(&cache->guests, at) && is_older(guest->mark, mark)) {
+        for (uint32_t looked = 0; settled && at < capacity && looked < SLICE; looked++) {
+            struct guest *guest = guests_at(&cache->guests, at);
+            if (guest != NULL && is_older(guest->mark, mark)) {
                 cache_guest_drop_locked(cache, guest); /* another may have moved here */
                 removed++;
             } else {
                 at++;
             }
         }
-        more = at < cache->guests.capacity;
-        pthread_mutex_unlock(&cache->mutex);
+        more = !settled || at < capacity;
+        cache_unlock(cache);
     }
     return removed;
 }
@@ -136,7 +139,7 @@ uint32_t cache_list_end(struct cache *cache, enum cache_listed kind, uint32_t ma
         slots = slots_of(cache, kind);
         for (uint32_t slot = begin; slot < slots && slot < begin + SLICE; slot++)
             removed += sweep(cache, kind, slot, mark);
-        pthread_mutex_unlock(&cache->mutex);
+        cache_unlock(cache);
     }
     if (kind == CACHE_PODS)
         removed += sweep_guests(cache, mark);

@@ -83,7 +83,7 @@ int cache_namespace_set(struct cache *cache, struct str name, const struct pod_p
 {
     pthread_mutex_lock(&cache->mutex);
     int rc = namespace_set_locked(cache, name, policy);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return rc;
 }
 
@@ -93,7 +93,7 @@ void cache_namespace_remove(struct cache *cache, struct str name)
     uint32_t slot = map_get(&cache->namespace_by_name, name);
     if (slot != MAP_NONE)
         cache_namespace_drop_locked(cache, slot);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 static void fill_locked(const struct cache *cache, struct str name, struct pod_policy *policy)
@@ -109,7 +109,7 @@ void cache_namespace_fill(struct cache *cache, struct str name, struct pod_polic
 {
     pthread_mutex_lock(&cache->mutex);
     fill_locked(cache, name, policy);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 struct pod_policy cache_policy_locked(const struct cache *cache, const struct pod_record *pod)

@@ -199,7 +199,7 @@ static void look_at_cards(struct cache *cache, struct lesson *lesson)
         for (uint32_t slot = begin; slot < slots && slot < begin + SLICE; slot++)
             if (cache->nodes[slot].has_node && node_has_inventory(&cache->nodes[slot]))
                 add_cards(cache, &cache->nodes[slot], lesson);
-        pthread_mutex_unlock(&cache->mutex);
+        cache_unlock(cache);
     }
 }
 
@@ -289,12 +289,12 @@ static int end_lesson(struct cache *cache, const struct lesson *lesson, struct p
     packing->learning = false;
     if (book != NULL)
         open_book(packing, book, lesson, now_ns);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     /* A decision that comes in between counts the rest by itself. */
     for (bool done = book == NULL; !done;) {
         pthread_mutex_lock(&cache->mutex);
         done = count_nodes(cache, SLICE);
-        pthread_mutex_unlock(&cache->mutex);
+        cache_unlock(cache);
     }
     return book != NULL ? 0 : -ENOMEM;
 }
@@ -303,7 +303,7 @@ int cache_pack_prepare(struct cache *cache, int64_t now_ns)
 {
     pthread_mutex_lock(&cache->mutex);
     bool due = is_due(cache);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     if (!due)
         return 0;
     struct lesson *lesson = mem_calloc(1, sizeof *lesson);
@@ -311,7 +311,7 @@ int cache_pack_prepare(struct cache *cache, int64_t now_ns)
         return -ENOMEM;
     pthread_mutex_lock(&cache->mutex);
     int rc = begin_lesson_locked(cache, lesson);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     if (rc == 1) {
         look_at_cards(cache, lesson);
         look_at_models(lesson);
@@ -443,7 +443,7 @@ int cache_pack_view(struct cache *cache, struct arena *mem, struct pack_view *re
         return -ENOMEM;
     pthread_mutex_lock(&cache->mutex);
     int rc = view_locked(cache, mem, ret, mix, scarce, models);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     if (rc < 0)
         return rc;
     qsort(mix, ret->mix_count, sizeof *mix, by_share);

@@ -13,7 +13,7 @@
 struct pod_record *cache_pod_lookup_locked(const struct cache *cache, struct str uid)
 {
     uint32_t index = map_get(&cache->pod_by_uid, uid);
-    return index != MAP_NONE ? cache->pods[index] : NULL;
+    return index != MAP_NONE ? pod_slots_at(&cache->pods, index) : NULL;
 }
 
 static struct pod_record *record_new(const struct pod_id *id)
@@ -31,41 +31,19 @@ static struct pod_record *record_new(const struct pod_id *id)
     return pod;
 }
 
-static int grow_pods(struct cache *cache)
-{
-    if (cache->free_pod_count > 0 || cache->pod_slots < cache->pod_capacity)
-        return 0;
-    uint32_t capacity = cache->pod_capacity * 2 + 64;
-    uint32_t *free_pods = mem_realloc(cache->free_pods, capacity, sizeof *free_pods);
-    if (free_pods == NULL)
-        return -ENOMEM;
-    cache->free_pods = free_pods;
-    struct pod_record **pods = mem_realloc(cache->pods, capacity, sizeof *pods);
-    if (pods == NULL)
-        return -ENOMEM;
-    cache->pods = pods;
-    cache->pod_capacity = capacity;
-    return 0;
-}
-
 static struct pod_record *record_add(struct cache *cache, const struct pod_id *id)
 {
-    if (grow_pods(cache) < 0)
+    if (!pod_slots_reserve(&cache->pods))
         return NULL;
     struct pod_record *pod = record_new(id);
     if (pod == NULL)
         return NULL;
-    bool reuse = cache->free_pod_count > 0;
-    uint32_t index = reuse ? cache->free_pods[cache->free_pod_count - 1] : cache->pod_slots;
+    uint32_t index = pod_slots_put(&cache->pods, pod);
     if (map_put(&cache->pod_by_uid, pod->uid, index) < 0) {
+        pod_slots_clear(&cache->pods, index);
         mem_free(pod);
         return NULL;
     }
-    if (reuse)
-        cache->free_pod_count--;
-    else
-        cache->pod_slots++;
-    cache->pods[index] = pod;
     cache->counts.view.pods++;
     pthread_cond_broadcast(&cache->arrived);
     return pod;
@@ -77,11 +55,10 @@ static void record_remove(struct cache *cache, struct pod_record *pod)
     cache_unpass_locked(cache, pod);
     uint32_t index = map_get(&cache->pod_by_uid, pod->uid);
     map_remove(&cache->pod_by_uid, pod->uid);
-    cache->pods[index] = NULL;
-    cache->free_pods[cache->free_pod_count++] = index;
+    pod_slots_clear(&cache->pods, index);
     cache->counts.view.pods--;
     cache->removals++;
-    cache_record_free(pod);
+    cache_record_discard_locked(cache, pod);
 }
 
 static void release(struct cache *cache, struct pod_record *pod)
@@ -328,7 +305,7 @@ int cache_pod_set(struct cache *cache, const struct pod *pod, const struct pod_r
     }
     pthread_mutex_lock(&cache->mutex);
     int rc = pod_set_locked(cache, pod, request, policy, ret);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return rc;
 }
 
@@ -344,7 +321,7 @@ int cache_pod_learn(struct cache *cache, const struct pod *pod, const struct pod
         rc = -EAGAIN;
     else if (!known && !pod->finished)
         rc = pod_set_locked(cache, pod, request, policy, ret);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return rc;
 }
 
@@ -365,7 +342,7 @@ int cache_pod_settle(struct cache *cache, const struct pod *pod, const struct po
         record->mark = mark;
         record->only_read = record->state == BOOKING_BOUND;
     }
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return rc;
 }
 
@@ -373,7 +350,7 @@ uint64_t cache_removals(struct cache *cache)
 {
     pthread_mutex_lock(&cache->mutex);
     uint64_t removals = cache->removals;
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return removals;
 }
 
@@ -386,7 +363,7 @@ void cache_pod_remove(struct cache *cache, struct str uid)
         cache_pod_drop_locked(cache, record);
     if (guest != NULL)
         cache_guest_drop_locked(cache, guest);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 /* ---- pods without devices ---- */
@@ -556,7 +533,7 @@ enum book_result cache_book(struct cache *cache, struct str uid, struct str node
 {
     pthread_mutex_lock(&cache->mutex);
     enum book_result result = book_locked(cache, uid, node, standard, ret_placement, ret_reason);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return result;
 }
 
@@ -568,7 +545,7 @@ void cache_confirm(struct cache *cache, struct str uid)
         record->confirmed = true;
     if (record != NULL)
         record->unknown_outcome = false;
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 void cache_forget(struct cache *cache, struct str uid)
@@ -577,5 +554,5 @@ void cache_forget(struct cache *cache, struct str uid)
     struct pod_record *record = cache_pod_lookup_locked(cache, uid);
     if (record != NULL && booking_next(record->state, BOOKING_FORGET).action == BOOKING_RELEASE)
         release(cache, record);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }

@@ -55,14 +55,14 @@ static int set_locked(struct cache *cache, struct str name, struct inventory *fr
 {
     uint32_t slot = cache_node_find_locked(cache, name);
     if (slot == MAP_NONE || !cache->nodes[slot].has_node) {
-        mem_free(fresh);
+        cache_discard_locked(cache, fresh);
         return 0;
     }
     struct node *node = &cache->nodes[slot];
     struct inventory *old = node->registered;
     bool shown = node->has_devices || (old != NULL && node->range.chunk != NULL);
     if (shown && old != NULL && inventory_eq(old, fresh)) {
-        mem_free(fresh);
+        cache_discard_locked(cache, fresh);
         return 0;
     }
     if (!node->has_devices && cache_rows_set_locked(cache, node, fresh, NULL, NULL) < 0) {
@@ -72,20 +72,21 @@ static int set_locked(struct cache *cache, struct str name, struct inventory *fr
     cache->counts.view.device_nodes += !node_has_inventory(node);
     node->registered = fresh;
     cache_node_touched_locked(cache, slot);
-    mem_free(old);
+    cache_discard_locked(cache, old);
     return 0;
 }
 
 int cache_registration_set(struct cache *cache, struct str node, const struct inventory *inventory,
                            struct error *err)
 {
-    struct inventory *fresh;
+    struct inventory *fresh = NULL;
     int rc = copy_inventory(inventory, &fresh, err);
     if (rc < 0)
         return rc;
+    cache_prepare_cards(cache);
     pthread_mutex_lock(&cache->mutex);
     rc = set_locked(cache, node, fresh);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return rc < 0 ? error_set(err, rc, "out of memory") : 0;
 }
 
@@ -100,7 +101,7 @@ void cache_registration_drop_locked(struct cache *cache, uint32_t slot)
     cache->counts.view.device_nodes -= !node_has_inventory(node);
     if (!node->has_devices)
         cache_rows_clear_locked(cache, node);
-    mem_free(old);
+    cache_discard_locked(cache, old);
 }
 
 void cache_registration_remove(struct cache *cache, struct str name)
@@ -109,5 +110,5 @@ void cache_registration_remove(struct cache *cache, struct str name)
     uint32_t slot = cache_node_find_locked(cache, name);
     if (slot != MAP_NONE)
         cache_registration_drop_locked(cache, slot);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }

@@ -30,6 +30,6 @@ bool cache_await_turn(struct cache *cache, struct str node, int64_t wait_ns)
     bool is_free = is_free_locked(cache, node);
     for (int rc = 0; rc == 0 && !is_free; is_free = is_free_locked(cache, node))
         rc = pthread_cond_timedwait(&cache->turned, &cache->mutex, &deadline);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return is_free;
 }

@@ -173,7 +173,7 @@ uint32_t cache_node_slots(struct cache *cache)
 {
     pthread_mutex_lock(&cache->mutex);
     uint32_t slots = cache->node_slots;
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return slots;
 }
 
@@ -183,7 +183,7 @@ int cache_node_at(struct cache *cache, uint32_t index, struct arena *mem, struct
     pthread_mutex_lock(&cache->mutex);
     if (index < cache->node_slots && cache->nodes[index].name.data != NULL)
         rc = view_locked(cache, mem, &cache->nodes[index], ret);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     if (rc == 1)
         sort_view(ret);
     return rc;
@@ -196,7 +196,7 @@ int cache_node_get(struct cache *cache, struct str name, struct arena *mem, stru
     uint32_t slot = cache_node_find_locked(cache, name);
     if (slot != MAP_NONE)
         rc = view_locked(cache, mem, &cache->nodes[slot], ret);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     if (rc == 1)
         sort_view(ret);
     return rc;
@@ -213,7 +213,7 @@ void cache_count(struct cache *cache, struct cache_counts *ret)
 {
     pthread_mutex_lock(&cache->mutex);
     count_locked(cache, ret);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 /* ---- invariants ---- */
@@ -275,9 +275,9 @@ static int check_host(const struct cache *cache, uint32_t slot, struct error *er
     uint32_t guests = 0;
     for (const struct pod_record *pod = node->pods; pod != NULL; pod = pod->next)
         host_add(&used, &pod->host, 1);
-    for (uint32_t i = 0; i < cache->guests.capacity; i++) {
-        const struct guest *guest = &cache->guests.slots[i];
-        if (!guests_used(&cache->guests, i) || guest->node != slot)
+    for (uint32_t i = 0; i < guests_slots(&cache->guests); i++) {
+        const struct guest *guest = guests_at(&cache->guests, i);
+        if (guest == NULL || guest->node != slot)
             continue;
         host_add(&used, &guest->amount, 1);
         guests++;
@@ -353,9 +353,10 @@ static int check_lists(const struct cache *cache, struct error *err)
             return error_set(err, -EFAULT, "pod %.*s: wrong among the holders of cards given twice",
                              STR_ARG(pod->uid));
     }
-    for (uint32_t i = 0; i < cache->pod_slots; i++) {
-        in_flight -= cache->pods[i] != NULL && cache->pods[i]->in_flight;
-        untold -= cache->pods[i] != NULL && cache->pods[i]->untold;
+    for (uint32_t i = 0; i < cache->pods.count; i++) {
+        const struct pod_record *record = pod_slots_at(&cache->pods, i);
+        in_flight -= record != NULL && record->in_flight;
+        untold -= record != NULL && record->untold;
     }
     if (in_flight != 0 || untold != 0 || tentative != cache->counts.view.tentative)
         return error_set(err, -EFAULT, "the lists of waiting pods are not those of the pods");
@@ -375,8 +376,8 @@ static int check_counts(const struct cache *cache, struct error *err)
             node->unknown_pods > 0 && cache->unknown_pods == UNKNOWN_PODS_CLOSE;
         real.unknown_pods += node->unknown_pods;
     }
-    for (uint32_t i = 0; i < cache->pod_slots; i++) {
-        const struct pod_record *pod = cache->pods[i];
+    for (uint32_t i = 0; i < cache->pods.count; i++) {
+        const struct pod_record *pod = pod_slots_at(&cache->pods, i);
         if (pod == NULL)
             continue;
         real.pods++;
@@ -410,6 +411,6 @@ int cache_check(struct cache *cache, struct error *err)
         rc = cache_pack_check_locked(cache, err);
     if (rc == 0)
         rc = cache_memos_check_locked(cache, err);
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return rc;
 }

@@ -16,7 +16,7 @@ void cache_outcome_unknown(struct cache *cache, struct str uid, int64_t now_ns)
         pod->unknown_outcome = true;
         pod->unknown_since_ns = now_ns;
     }
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 static int copy_waiting(struct arena *mem, const struct pod_record *pod, int64_t since_ns,
@@ -49,11 +49,11 @@ static int walk_pods(struct cache *cache, uint32_t *cursor,
     bool more = true;
     while (rc == 0 && more) {
         pthread_mutex_lock(&cache->mutex);
-        for (uint32_t i = 0; rc == 0 && i < SLICE && *cursor < cache->pod_slots; i++, ++*cursor)
-            if (cache->pods[*cursor] != NULL)
-                rc = take(cache->pods[*cursor], to);
-        more = *cursor < cache->pod_slots;
-        pthread_mutex_unlock(&cache->mutex);
+        for (uint32_t i = 0; rc == 0 && i < SLICE && *cursor < cache->pods.count; i++, ++*cursor)
+            if (pod_slots_at(&cache->pods, *cursor) != NULL)
+                rc = take(pod_slots_at(&cache->pods, *cursor), to);
+        more = *cursor < cache->pods.count;
+        cache_unlock(cache);
     }
     return rc;
 }
@@ -91,7 +91,7 @@ static bool fits_anywhere(struct cache *cache, const struct pod_request *request
         struct question question;
         cache_question_locked(cache, request, NULL, &question);
         fits = slot < slots && cache_glance_locked(cache, slot, &question) == REASON_FITS;
-        pthread_mutex_unlock(&cache->mutex);
+        cache_unlock(cache);
     }
     return fits;
 }
@@ -114,13 +114,13 @@ void cache_woken(struct cache *cache, struct str uid, int64_t now_ns)
     struct pod_record *pod = cache_pod_lookup_locked(cache, uid);
     if (pod != NULL)
         pod->woken_ns = now_ns;
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
 }
 
 uint64_t cache_gains(struct cache *cache)
 {
     pthread_mutex_lock(&cache->mutex);
     uint64_t gains = cache->gains;
-    pthread_mutex_unlock(&cache->mutex);
+    cache_unlock(cache);
     return gains;
 }

@@ -47,6 +47,7 @@ void card_store_done(struct card_store *store)
         mem_free(store->chunks);
         store->chunks = next;
     }
+    mem_free(store->spare);
     for (unsigned c = 0; c < CARD_STORE_CLASSES; c++)
         mem_free(store->free_ranges[c]);
     card_store_init(store);
@@ -114,6 +115,44 @@ static int reserve_free(struct card_store *store, uint32_t size_class, uint32_t 
     return 0;
 }
 
+static uint32_t rows_left(const struct card_store *store)
+{
+    return store->chunks != NULL ? CHUNK_ROWS - store->chunks->used : 0;
+}
+
+static bool next_chunk(struct card_store *store)
+{
+    struct card_chunk *chunk = store->spare != NULL ? store->spare : chunk_new();
+    if (chunk == NULL)
+        return false;
+    store->spare = NULL;
+    chunk->next = store->chunks;
+    store->chunks = chunk;
+    return true;
+}
+
+struct card_chunk *card_store_spare(void)
+{
+    struct card_chunk *chunk = chunk_new();
+    if (chunk != NULL) /* written to, so that it is there */
+        for (uint32_t first = 0; first < CHUNK_ROWS; first += CARDS_PER_NODE_MAX)
+            clear_rows((struct card_range){chunk, first, CARD_STORE_CLASSES - 1});
+    return chunk;
+}
+
+bool card_store_wants(const struct card_store *store)
+{
+    return store->spare == NULL && rows_left(store) < CARDS_PER_NODE_MAX;
+}
+
+struct card_chunk *card_store_add(struct card_store *store, struct card_chunk *spare)
+{
+    if (store->spare != NULL)
+        return spare;
+    store->spare = spare;
+    return NULL;
+}
+
 int card_store_take(struct card_store *store, uint32_t rows, struct card_range *ret)
 {
     assert(rows <= CARDS_PER_NODE_MAX);
@@ -130,13 +169,8 @@ int card_store_take(struct card_store *store, uint32_t rows, struct card_range *
     if (reserve_free(store, size_class, store->made[size_class] + 1) < 0)
         return -ENOMEM;
     uint32_t size = 1u << size_class;
-    if (store->chunks == NULL || CHUNK_ROWS - store->chunks->used < size) {
-        struct card_chunk *chunk = chunk_new();
-        if (chunk == NULL)
-            return -ENOMEM;
-        chunk->next = store->chunks;
-        store->chunks = chunk;
-    }
+    if (rows_left(store) < size && !next_chunk(store))
+        return -ENOMEM;
     *ret = (struct card_range){store->chunks, store->chunks->used, size_class};
     store->chunks->used += size;
     store->made[size_class]++;

@@ -170,6 +170,36 @@ static void test_growing_in_pieces_equals_an_array(void **state)
     map_done(&map);
 }
 
+/* What a map grew out of is left to who asked for it, once it is empty. */
+static void test_old_tables_are_left_to_the_owner(void **state)
+{
+    (void)state;
+    struct map map;
+    uint32_t taken = 0, grown = 0, capacity = 0;
+    map_init(&map);
+    map.keeps_old = true;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        assert_int_equal(map_put(&map, key(i), i), 0);
+        grown += capacity > 0 && map.capacity > capacity;
+        capacity = map.capacity;
+        void *old = map_take_old(&map);
+        assert_null(map_take_old(&map));
+        taken += old != NULL;
+        mem_free(old);
+        if (map.old != NULL)
+            assert_int_equal(taken, grown - 1);
+    }
+    assert_true(grown > 4 && map.old == NULL);
+    assert_int_equal(taken, grown);
+    for (uint32_t i = 0; i < KEYS; i++)
+        assert_int_equal(map_get(&map, key(i)), i);
+    map_done(&map);
+    map.keeps_old = true; /* nobody takes any: the last one is freed with the map */
+    for (uint32_t i = 0; i < KEYS; i++)
+        assert_int_equal(map_put(&map, key(i), i), 0);
+    map_done(&map);
+}
+
 static void test_put_without_memory_changes_nothing(void **state)
 {
     (void)state;
@@ -203,6 +233,7 @@ int main(void)
         cmocka_unit_test(test_any_order_of_changes_equals_an_array),
         cmocka_unit_test(test_many_keys),
         cmocka_unit_test(test_growing_in_pieces_equals_an_array),
+        cmocka_unit_test(test_old_tables_are_left_to_the_owner),
         cmocka_unit_test(test_put_without_memory_changes_nothing),
     };
     return cmocka_run_group_tests(tests, name_keys, NULL);

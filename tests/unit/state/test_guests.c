@@ -53,9 +53,70 @@ static void test_against_an_array(void **state)
         assert_int_equal(guests.count, count);
     }
     uint32_t used = 0;
-    for (uint32_t i = 0; i < guests.capacity; i++)
-        used += guests_used(&guests, i);
+    for (uint32_t i = 0; i < guests_slots(&guests); i++)
+        used += guests_at(&guests, i) != NULL;
     assert_int_equal(used, count);
+    guests_done(&guests);
+}
+
+/* A table that grows is in two for a while: guests are found, counted and removed in either, and are put
+ * into the larger one only. */
+static void test_growing_in_pieces(void **state)
+{
+    (void)state;
+    enum { MANY = 20000 };
+    static bool here[MANY];
+    struct guests guests = {0};
+    uint32_t in_two = 0, count = 0, tables = 0;
+    uint64_t random_bits = 88172645463325252u;
+    for (unsigned step = 0; step < 3 * MANY; step++) {
+        random_bits ^= random_bits << 13;
+        random_bits ^= random_bits >> 7;
+        random_bits ^= random_bits << 17;
+        unsigned id = (unsigned)(random_bits >> 20) % MANY;
+        struct guest *found = guests_find(&guests, uid_of(id));
+        bool fresh;
+        assert_int_equal(found != NULL, here[id]);
+        if (here[id] && random_bits >> 60 < 10) {
+            guests_remove(&guests, found);
+            count--;
+        } else {
+            found = guests_put(&guests, uid_of(id), &fresh);
+            assert_int_equal(fresh, !here[id]);
+            assert_true(!fresh || (found >= guests.slots && found < guests.slots + guests.capacity));
+            count += fresh;
+        }
+        here[id] = guests_find(&guests, uid_of(id)) != NULL;
+        in_two += guests.old != NULL;
+        void *old = guests_take_old(&guests);
+        tables += old != NULL;
+        mem_free(old);
+        uint32_t used = 0;
+        for (uint32_t i = 0; step % 500 == 0 && i < guests_slots(&guests); i++)
+            used += guests_at(&guests, i) != NULL;
+        assert_true(step % 500 != 0 || used == count);
+        assert_int_equal(guests.count, count);
+    }
+    assert_true(in_two > 1000 && tables > 6);
+    for (unsigned id = 0; id < MANY; id++)
+        assert_int_equal(guests_find(&guests, uid_of(id)) != NULL, here[id]);
+    guests_done(&guests);
+}
+
+static void test_settling_at_once(void **state)
+{
+    (void)state;
+    struct guests guests = {0};
+    bool fresh;
+    assert_true(guests_settle(&guests, 1));
+    unsigned id = 0;
+    while (guests.old == NULL)
+        guests_put(&guests, uid_of(id++), &fresh);
+    assert_false(guests_settle(&guests, 1));
+    assert_true(guests_settle(&guests, guests.old_capacity));
+    assert_int_equal(guests_slots(&guests), guests.capacity);
+    for (unsigned i = 0; i < id; i++)
+        assert_non_null(guests_find(&guests, uid_of(i)));
     guests_done(&guests);
 }
 
@@ -96,6 +157,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_an_array),
+        cmocka_unit_test(test_growing_in_pieces),
+        cmocka_unit_test(test_settling_at_once),
         cmocka_unit_test(test_forms_of_uids),
         cmocka_unit_test(test_without_memory),
     };
