@@ -88,6 +88,12 @@ static inline bool lane_same(lane a, lane b)
     return (uint32_t)__builtin_ia32_pmovmskb128((lane)(a == b)) == 0xffff;
 }
 
+/* One bit for each byte that is not the same, the first byte the lowest. */
+static inline uint32_t lane_differ(lane a, lane b)
+{
+    return (uint32_t)__builtin_ia32_pmovmskb128((lane)(a == b)) ^ 0xffff;
+}
+
 /* Brackets become braces, and other things other things. */
 static inline lane lane_fold(lane bytes)
 {
@@ -127,6 +133,12 @@ static inline lane_set lane_not_plain(lane bytes)
 static inline bool lane_same(lane a, lane b)
 {
     return a == b;
+}
+
+/* As above. */
+static inline uint32_t lane_differ(lane a, lane b)
+{
+    return word_bits(word_equal(a ^ b, 0)) ^ 0xff;
 }
 
 /* As above. */

@@ -28,8 +28,10 @@ extern const struct codec_limits codec_default_limits;
 /* filter and prioritize. Required: Pod with metadata.uid, name and namespace and no spec.nodeName (an
  * assigned pod is -EINVAL naming Pod.spec.nodeName), and one of NodeNames and Nodes not null (both:
  * NodeNames counts). Nodes.items null = no candidates. Names are slices of `body` where they can be;
- * everything else in *ret lives in `mem`. */
-int extender_decode_candidates(struct str body, const struct codec_limits *limits, struct arena *mem,
+ * everything else in *ret lives in `mem`. What `roster` (may be NULL) says of the names is noted; it must stay as
+ * long as the call. */
+int extender_decode_candidates(struct str body, const struct codec_limits *limits,
+                               const struct roster *roster, struct arena *mem,
                                struct candidates_call *ret, struct error *err);
 
 /* preempt: NodeNameToVictims or NodeNameToMetaVictims, whichever is not null (both: the meta form). Null

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "codec/reader.h"
+#include "core/roster.h"
 
 /*
  * Where the keys and values of a text stand. Reading walks an object level by level and would step over
@@ -32,10 +33,14 @@ struct reader_token {
 struct reader_texts {
     struct arena *mem; /* where they are noted */
     uint32_t most;     /* a longer array is not noted */
+    const struct roster *roster; /* names that may be among them, or NULL */
     const char *array; /* whose strings these are, all of them; NULL: none is noted */
     struct str *of;    /* slices of the text */
+    uint32_t *numbers, *hashes; /* of each, see struct roster_notes */
     uint32_t count, room;
-    size_t longest; /* bytes */
+    uint32_t pieces, strangers;
+    uint32_t place; /* in the roster, where the next one is expected */
+    size_t longest; /* bytes, or more */
     bool no_memory; /* for one of those arrays, which was not noted then */
 };
 
@@ -71,24 +76,28 @@ struct reader_index *reader_index_wanted(struct str text);
 static inline void reader_index_texts_begin(struct reader_texts *texts)
 {
     texts->array = NULL;
-    texts->count = 0;
+    texts->count = texts->pieces = texts->strangers = texts->place = 0;
     texts->longest = 0;
 }
 
 /* Make room for more of them, of which the next is `text` and `left` bytes of text are there; false when
- * there are too many, or memory ends. */
+ * there are too many, or memory ends, and the array cannot be noted. */
 bool reader_index_more_texts(struct reader_texts *texts, struct str text, size_t left);
 
-/* For reader_check(): one more string of the array, with `left` bytes of text from there on. False: there
- * is no room, and the array cannot be noted. */
-static inline bool reader_index_text(struct reader_texts *texts, struct str text, size_t left)
+/* For reader_check(): one more string of the array, for which there is room. */
+static inline void reader_index_text(struct reader_texts *texts, struct str text, uint32_t hash)
 {
-    if (texts->count == texts->room && !reader_index_more_texts(texts, text, left))
-        return false;
-    texts->of[texts->count++] = text;
+    uint32_t i = texts->count++;
+    texts->of[i] = text;
+    texts->numbers[i] = ROSTER_NONE;
+    texts->hashes[i] = hash;
+    texts->strangers++;
     texts->longest = text.len > texts->longest ? text.len : texts->longest;
-    return true;
 }
+
+/* For reader_check(): the piece of the roster that stands at `at`, as much of it as finds room. Returns its
+ * bytes, 0: there is none. `left` bytes of text are there. */
+size_t reader_index_piece(struct reader_texts *texts, uint32_t place, const char *at, size_t left);
 
 /* For reader_check(): the text was accepted, and `count` tokens are noted; or data NULL, and none is. */
 void reader_index_keep(struct reader_index *index, struct str text, uint32_t nesting, uint32_t count);

@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "core/pod.h"
 #include "core/reason.h"
+#include "core/roster.h"
 
 /* The four verbs' questions and answers as plain data, shared by codec (bytes) and sched
  * (decisions). Arrays and slices live in the request's arena. Wire types:
@@ -21,6 +22,7 @@ struct candidates_call {
     uint32_t node_count;
     bool quoted; /* each name stands between quotes, and they need no escapes there: the JSON text of name
                     and quotes, and of names with a comma between, can be copied */
+    struct roster_notes notes;  /* of the names, where they were read in their usual form */
     bool full_nodes;            /* asked with Nodes: answered in Nodes */
     const struct str *node_json; /* with full_nodes: each item as received, as JSON text */
 };

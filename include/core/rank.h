@@ -25,11 +25,17 @@ struct ranked {
     uint32_t index;
 };
 
+/* Who they are. */
+struct rank_names {
+    const struct str *names;
+    const uint32_t *hashes; /* roster_hash() of each, or NULL: not computed yet */
+};
+
 /* Of the candidates with REASON_FITS keep the best by score (higher is better), and set the others to
  * REASON_LEFT_OUT. Ties go by a hash of pod UID and node name: the same pod is told the same nodes, and
  * pods in a row are told different ones. `space` has room for the smaller of rule->max and count
  * entries (not needed for max 0). Returns how many are kept. */
-uint32_t rank_keep(const struct rank_rule *rule, struct str uid, const struct str *names,
+uint32_t rank_keep(const struct rank_rule *rule, struct str uid, const struct rank_names *names,
                    const int64_t *scores, uint32_t count, enum reason *reasons,
                    struct ranked *space);
 

@@ -57,6 +57,11 @@ void sched_set_leading(struct sched *sched, bool leading);
 /* May verbs decide now? 0, -EAGAIN not synced, -EPERM another replica leads. */
 int sched_ready(const struct sched *sched, struct error *err);
 
+/* What filter and prioritize calls are to be read with, see cache_roster_take; it must stay until the call is
+ * answered. */
+const struct roster *sched_roster_take(struct sched *sched);
+void sched_roster_leave(const struct roster *roster);
+
 /* Which candidates can take the pod, and of these the best by its node policy: as many as max_candidates says,
  * with strength require only those that the policy ranks first. Waits for the bind of a pod before it, and may
  * book tentatively, see "between filter and bind" in state/cache.h. An invalid request is an answer (every node REASON_INVALID), not an

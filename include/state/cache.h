@@ -16,6 +16,7 @@
 #include "core/pod.h"
 #include "core/pod_policy.h"
 #include "core/reason.h"
+#include "core/roster.h"
 #include "state/booking.h"
 
 /*
@@ -169,7 +170,8 @@ enum pod_match cache_pod_find(struct cache *cache, const struct pod_id *id, stru
 
 /* Judge candidates for a request: reasons[i] for names[i]. The booking that pod `uid` itself holds is
  * not counted against it. A name given twice is REASON_DUPLICATE the second time. A known pod that fits
- * nowhere is remembered as rejected until it is scanned again, booked or placed. */
+ * nowhere is remembered as rejected until it is scanned again, booked or placed. The lock is held for a
+ * slice of the nodes at a time where they have to be judged anew: each verdict is of its own moment. */
 void cache_scan(struct cache *cache, struct str uid, const struct pod_request *request,
                 const struct str *names, uint32_t count, enum reason *reasons);
 
@@ -179,13 +181,14 @@ struct ranking {
     bool demote;    /* score -1 for the node that this pod's last answer named alone, if no bind came of it */
     int64_t now_ns; /* tentative bookings that end by then are gone */
     struct host_amount host; /* what the pod asks for of CPU and memory, for policies that weigh it */
+    struct roster_notes *notes; /* as for cache_score */
 
     int64_t *scores;      /* one a name: raw score of a node that fits, else 0 */
     bool ret_again;       /* filter was answered with nodes before, and no bind came of it */
     uint32_t ret_expired; /* tentative bookings that were past their time */
 };
 
-/* cache_scan, with the scores of the nodes that fit taken in the same hold of the lock. What filter knew of
+/* cache_scan, with each score of a node that fits taken together with its verdict. What filter knew of
  * the pod before ends: it is not in flight and holds nothing tentatively. */
 void cache_rank(struct cache *cache, struct str uid, const struct pod_request *request,
                 const struct str *names, uint32_t count, enum reason *reasons,
@@ -202,10 +205,30 @@ void cache_offered(struct cache *cache, struct str uid, struct str node);
 
 /* Raw node scores of a policy: scores[i] for names[i]; 0 for nodes that are unknown or, of a request for
  * devices, have no cards.
- * repeated[i] is set for a name that was given before, if its node is known. Returns how many are not. */
+ * repeated[i] is set for a name that was given before, if its node is known. Returns how many are not.
+ * `notes` (may be NULL) is what is known of the names, and is brought up to date. */
 uint32_t cache_score(struct cache *cache, const struct pod_request *request,
                      const struct host_amount *host, const struct node_policy *policy,
-                     const struct str *names, uint32_t count, int64_t *scores, bool *repeated);
+                     struct roster_notes *notes, const struct str *names, uint32_t count,
+                     int64_t *scores, bool *repeated);
+
+/* Only which names were given before, as of cache_score. */
+uint32_t cache_repeated(struct cache *cache, struct roster_notes *notes, const struct str *names,
+                        uint32_t count, bool *repeated);
+
+/*
+ * The roster: all nodes, in the order in which a call had them (core/roster.h). It is a snapshot, and its
+ * numbers may be old: every function here that is given notes of them sees that by their version.
+ */
+
+/* The present one, for reading a call with; NULL while there is none. Costs next to nothing. It stays as it
+ * is until cache_roster_leave(), which may come after the cache's end, and takes no lock. */
+const struct roster *cache_roster_take(struct cache *cache);
+void cache_roster_leave(const struct roster *roster);
+
+/* The nodes of a call of `count` names were looked up with these notes. Make another roster if nodes came or
+ * went, or if the present one has another order than calls have. Without memory the old one stays. */
+void cache_roster_learn(struct cache *cache, const struct roster_notes *notes, uint32_t count);
 
 /* Would the request fit on `node` once the bookings of these pods there are given back? Computed on a
  * copy. Pods that hold nothing on that node change nothing. */

@@ -62,13 +62,16 @@ struct pod_record {
     struct str uid, ns, name; /* behind this struct, in its block */
 };
 
-/* What a scan reads of every node that it is asked about. */
+/* By what a name is compared with that of a slot. */
 struct node_key {
     const char *name; /* that of the node */
     uint32_t name_len; /* UINT32_MAX in an empty slot, as no name is */
-    uint32_t next;       /* slot of the node that came after this one in a call, a guess */
-    uint32_t scan_epoch; /* last scan that named this node */
+};
+
+/* What a scan reads of every node that it is asked about. */
+struct node_tag {
     uint32_t generation; /* another one after every change of what a verdict or a score looks at */
+    uint32_t scan_epoch; /* last scan that named this node */
 };
 
 /* What a closer look reads comes first. */
@@ -136,7 +139,11 @@ struct cache {
 
     struct node *nodes;
     struct node_key *keys; /* of the same slots */
-    uint32_t first_node;   /* slot of the node that came first in a call, a guess */
+    struct node_tag *tags; /* likewise */
+    uint64_t names_version; /* another one whenever a slot gets a name or loses it; never 0 */
+    size_t name_bytes;      /* of all names */
+    struct kept_roster *roster; /* NULL: none yet */
+    bool roster_begun;          /* one thread makes another */
     struct memos memos;
     uint32_t node_slots, node_capacity;
     struct map node_by_name;
@@ -264,6 +271,16 @@ void cache_guest_drop_locked(struct cache *cache, struct guest *guest);
 
 /* A window on the node's cards. */
 struct cards cache_cards_locked(const struct cache *cache, const struct node *node);
+
+/* A number that no node or pod has as its scan_epoch. */
+uint32_t cache_next_epoch_locked(struct cache *cache);
+
+/* Give a pod's charges back on a copy of its own node's cards. */
+void cache_give_back_locked(struct card_copy *copy, const struct pod_record *pod);
+
+/* Free what is kept of the roster; verify it, for cache_check. */
+void cache_roster_done(struct cache *cache);
+int cache_roster_check_locked(struct cache *cache, struct error *err);
 
 /* Copy the node's cards; `to` must not move afterwards. */
 void cache_copy_locked(const struct cache *cache, const struct node *node, struct card_copy *to);

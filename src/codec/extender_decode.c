@@ -118,6 +118,14 @@ static int decode_node_names(const struct reader_field *field, const struct code
     call->nodes = texts->of;
     call->node_count = texts->count;
     call->quoted = true;
+    call->notes = (struct roster_notes){
+        .roster = texts->roster,
+        .numbers = texts->numbers,
+        .hashes = texts->hashes,
+        .version = texts->roster != NULL ? texts->roster->version : 0,
+        .strangers = texts->strangers,
+        .pieces = texts->pieces,
+    };
     return 0;
 }
 
@@ -185,7 +193,8 @@ static int decode_node_list(const struct reader_field *field, const struct codec
 }
 
 int extender_decode_candidates(struct str body, const struct codec_limits *limits,
-                               struct arena *mem, struct candidates_call *ret, struct error *err)
+                               const struct roster *roster, struct arena *mem,
+                               struct candidates_call *ret, struct error *err)
 {
     enum { POD, NODES, NODE_NAMES };
     struct reader_field fields[] = {
@@ -197,7 +206,7 @@ int extender_decode_candidates(struct str body, const struct codec_limits *limit
     if (err == NULL)
         err = &unwanted;
 
-    struct reader_texts texts = {.mem = mem, .most = limits->nodes};
+    struct reader_texts texts = {.mem = mem, .most = limits->nodes, .roster = roster};
     AUTO_INDEX index;
     reader_index_begin(&index, &texts);
     struct candidates_call call = {0};

@@ -306,33 +306,24 @@ static inline const char *plain_string(const struct checker *c, const char *at, 
     return is_at(c, stop, '"') ? stop + 1 : NULL;
 }
 
-/* Note strings as nearly all names are: plain, of less than two lanes, with a comma next to them. Returns
- * the start of the first part that is none. */
-static const char *note_short_texts(const struct checker *c, const char *at)
+/* Note the string at `at` by itself, or the piece of the roster that begins with it. Returns behind it, or
+ * NULL if it is something else, or cannot be noted. */
+static const char *note_text(const struct checker *c, const char *at)
 {
     struct reader_texts *texts = c->texts;
-    uint32_t count = texts->count, room = texts->room;
-    size_t longest = texts->longest;
-    for (; c->end - at > 2 * LANE_BYTES + 2 && *at == '"' && count < room; count++) {
-        const char *start = at + 1;
-        uint32_t stops = lane_special(lane_load(start));
-        size_t length = 0;
-        if (stops == 0) {
-            stops = lane_special(lane_load(start + LANE_BYTES));
-            length = LANE_BYTES;
-        }
-        if (stops == 0)
-            break;
-        length += (size_t)__builtin_ctz(stops);
-        if (start[length] != '"' || start[length + 1] != ',')
-            break;
-        texts->of[count] = (struct str){start, length};
-        longest = length > longest ? length : longest;
-        at = start + length + 2;
-    }
-    texts->count = count;
-    texts->longest = longest;
-    return at;
+    struct str text;
+    size_t left = (size_t)(c->end - at);
+    const char *behind = plain_string(c, at, &text);
+    if (behind == NULL ||
+        (texts->count == texts->room && !reader_index_more_texts(texts, text, left)))
+        return NULL;
+    uint32_t hash = roster_hash(text);
+    uint32_t place = texts->roster != NULL ? roster_find(texts->roster, hash) : ROSTER_NONE;
+    size_t piece = place != ROSTER_NONE ? reader_index_piece(texts, place, at, left) : 0;
+    if (piece > 0)
+        return at + piece;
+    reader_index_text(texts, text, hash);
+    return behind;
 }
 
 /* The array at `at` was opened and its strings are wanted. The first part that is none, or finds no
@@ -345,11 +336,10 @@ static const char *check_texts(struct checker *c, const char *at)
     c->opened[c->depth - 1].token->parts_missing = true;
     at = skip_blanks(c, at);
     while (!is_at(c, at, ']') || texts->count > 0) {
-        struct str text;
-        at = skip_blanks(c, note_short_texts(c, at));
-        const char *behind = plain_string(c, at, &text);
+        size_t piece = reader_index_piece(texts, texts->place, at, (size_t)(c->end - at));
+        const char *behind = piece > 0 ? at + piece : note_text(c, at);
         c->next = CHECK_VALUE;
-        if (behind == NULL || !reader_index_text(texts, text, (size_t)(c->end - at)))
+        if (behind == NULL)
             return at;
         at = skip_blanks(c, behind);
         if (!is_at(c, at, ','))

@@ -46,15 +46,44 @@ bool reader_index_more_texts(struct reader_texts *texts, struct str text, size_t
     if (texts->count >= room)
         return false;
     struct str *of = arena_alloc(texts->mem, room, sizeof *of);
-    if (of == NULL) {
+    uint32_t *words = arena_alloc(texts->mem, room, 2 * sizeof *words);
+    if (of == NULL || words == NULL) {
         texts->no_memory = true;
         return false;
     }
-    if (texts->count > 0)
+    if (texts->count > 0) {
         memcpy(of, texts->of, texts->count * sizeof *of);
+        memcpy(words, texts->numbers, texts->count * sizeof *words);
+        memcpy(words + room, texts->hashes, texts->count * sizeof *words);
+    }
     texts->of = of;
+    texts->numbers = words;
+    texts->hashes = words + room;
     texts->room = (uint32_t)room;
     return true;
+}
+
+size_t reader_index_piece(struct reader_texts *texts, uint32_t place, const char *at, size_t left)
+{
+    const struct roster *roster = texts->roster;
+    uint32_t room = texts->room - texts->count, from = texts->count;
+    if (roster == NULL || room == 0)
+        return 0;
+    uint32_t count = roster_match(roster, place, at, left);
+    count = count < room ? count : room;
+    if (count == 0)
+        return 0;
+    const uint32_t *begin = roster->begin + place;
+    const char *base = at + 1 - begin[0];
+    for (uint32_t i = 0; i < count; i++)
+        texts->of[from + i] = (struct str){base + begin[i], begin[i + 1] - begin[i] - 3};
+    memcpy(texts->numbers + from, roster->number + place, count * sizeof *texts->numbers);
+    memcpy(texts->hashes + from, roster->hash + place, count * sizeof *texts->hashes);
+    texts->count += count;
+    texts->pieces++;
+    texts->place = place + count;
+    texts->longest = roster->longest > texts->longest ? roster->longest : texts->longest;
+    return roster_bytes(roster, place, count);
 }
 
 void reader_index_keep(struct reader_index *index, struct str text, uint32_t nesting, uint32_t count)

@@ -3,36 +3,14 @@
 
 #include <stddef.h>
 
-#include "base/word.h"
+#include "core/roster.h"
 
-static uint64_t hash_word(uint64_t hash, uint64_t word)
+/* By the pod the order of all names changes, and by the name that of all pods. */
+static uint64_t tie_of(uint64_t pod, uint32_t name)
 {
-    hash = (hash ^ word) * UINT64_C(0x100000001b3);
-    return hash ^ hash >> 32;
-}
-
-/* FNV-1a by words, the last one over the end of the one before, and a last stirring so that names that
- * differ in their last letter are far apart. */
-static inline uint64_t hash_add(uint64_t hash, struct str text)
-{
-    size_t i = 0;
-    if (text.len < WORD_BYTES) {
-        for (; i < text.len; i++)
-            hash = hash_word(hash, (unsigned char)text.data[i]);
-        return hash;
-    }
-    for (; text.len - i > WORD_BYTES; i += WORD_BYTES)
-        hash = hash_word(hash, word_load(text.data + i));
-    return hash_word(hash, word_load(text.data + text.len - WORD_BYTES));
-}
-
-static uint64_t tie_of(uint64_t uid_hash, struct str name)
-{
-    uint64_t hash = hash_add(uid_hash, name);
-    hash ^= hash >> 33;
-    hash *= UINT64_C(0xff51afd7ed558ccd);
-    hash ^= hash >> 33;
-    return hash;
+    uint64_t hash = (pod ^ name) * UINT64_C(0xff51afd7ed558ccd);
+    hash = (hash ^ hash >> 32) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return hash ^ hash >> 33;
 }
 
 static bool better(const struct ranked *a, const struct ranked *b)
@@ -97,10 +75,11 @@ static uint32_t count_fitting(const enum reason *reasons, uint32_t count)
     return fit;
 }
 
-static void keep_best(uint32_t max, struct str uid, const struct str *names, const int64_t *scores,
-                      uint32_t count, enum reason *reasons, struct ranked *heap)
+static void keep_best(uint32_t max, struct str uid, const struct rank_names *names,
+                      const int64_t *scores, uint32_t count, enum reason *reasons,
+                      struct ranked *heap)
 {
-    uint64_t uid_hash = hash_add(UINT64_C(0xcbf29ce484222325), uid);
+    uint64_t pod = (uint64_t)roster_hash(uid) * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t held = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (reasons[i] != REASON_FITS)
@@ -108,7 +87,8 @@ static void keep_best(uint32_t max, struct str uid, const struct str *names, con
         reasons[i] = REASON_LEFT_OUT;
         if (held == max && scores[i] < heap[0].score)
             continue;
-        struct ranked candidate = {scores[i], tie_of(uid_hash, names[i]), i};
+        uint32_t name = names->hashes != NULL ? names->hashes[i] : roster_hash(names->names[i]);
+        struct ranked candidate = {scores[i], tie_of(pod, name), i};
         if (held < max) {
             heap[held] = candidate;
             sift_up(heap, held++);
@@ -121,7 +101,7 @@ static void keep_best(uint32_t max, struct str uid, const struct str *names, con
         reasons[heap[i].index] = REASON_FITS;
 }
 
-uint32_t rank_keep(const struct rank_rule *rule, struct str uid, const struct str *names,
+uint32_t rank_keep(const struct rank_rule *rule, struct str uid, const struct rank_names *names,
                    const int64_t *scores, uint32_t count, enum reason *reasons,
                    struct ranked *space)
 {

@@ -76,10 +76,12 @@ static void handle_filter(void *self, const struct http_request *request, struct
     struct candidates_call question;
     struct filter_answer answer;
     struct error err = {0};
-    int rc =
-        extender_decode_candidates(request->body, &call.app->limits, request->mem, &question, &err);
+    const struct roster *roster = sched_roster_take(call.app->sched);
+    int rc = extender_decode_candidates(request->body, &call.app->limits, roster, request->mem,
+                                        &question, &err);
     if (rc == 0)
         rc = sched_filter(call.app->sched, &question, request->mem, &answer, &err);
+    sched_roster_leave(roster);
     if (rc == 0) {
         extender_encode_filter(&question, &answer, &reply->body);
     } else {
@@ -97,10 +99,12 @@ static void handle_prioritize(void *self, const struct http_request *request,
     struct candidates_call question;
     struct prioritize_answer answer;
     struct error err = {0};
-    int rc =
-        extender_decode_candidates(request->body, &call.app->limits, request->mem, &question, &err);
+    const struct roster *roster = sched_roster_take(call.app->sched);
+    int rc = extender_decode_candidates(request->body, &call.app->limits, roster, request->mem,
+                                        &question, &err);
     if (rc == 0)
         rc = sched_prioritize(call.app->sched, &question, request->mem, &answer, &err);
+    sched_roster_leave(roster);
     if (rc == 0)
         extender_encode_prioritize(&question, &answer, &reply->body);
     else if (not_our_turn(&call, rc))

@@ -18,13 +18,19 @@ static void fill(enum reason *reasons, uint32_t count, enum reason reason)
         reasons[i] = reason;
 }
 
-/* Mark every candidate that was named before. The cache sees this for the nodes it knows; where names did
- * not go through a scan, or are unknown to it, the names themselves are compared. */
-static int mark_duplicates(const struct candidates_call *call, struct arena *mem,
-                           enum reason *reasons)
+/* Mark every candidate that was named before. The cache sees this for the nodes it knows; where several are
+ * unknown to it, the names themselves are compared. */
+static int mark_duplicates(struct sched *sched, const struct candidates_call *call,
+                           struct arena *mem, enum reason *reasons)
 {
+    struct roster_notes notes = call->notes;
     bool *repeated = arena_alloc(mem, call->node_count, sizeof *repeated);
-    if (repeated == NULL || intake_repeated(call->nodes, call->node_count, repeated) < 0)
+    if (repeated == NULL)
+        return -ENOMEM;
+    uint32_t unknown =
+        cache_repeated(sched->cache, &notes, call->nodes, call->node_count, repeated);
+    cache_roster_learn(sched->cache, &notes, call->node_count);
+    if (unknown > 1 && intake_repeated(call->nodes, call->node_count, repeated) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < call->node_count; i++)
         if (repeated[i])
@@ -74,13 +80,13 @@ static void log_no_fit(struct sched *sched, const struct candidates_call *call,
              LOG_TEXT("detail", detail));
 }
 
-static int answer_invalid(const struct candidates_call *call, struct arena *mem,
-                          enum reason *reasons, const struct error *why, struct filter_answer *ret,
-                          struct error *err)
+static int answer_invalid(struct sched *sched, const struct candidates_call *call,
+                          struct arena *mem, enum reason *reasons, const struct error *why,
+                          struct filter_answer *ret, struct error *err)
 {
     struct str text = arena_str(mem, str_from(why->text));
     fill(reasons, call->node_count, REASON_INVALID);
-    if (text.data == NULL || mark_duplicates(call, mem, reasons) < 0)
+    if (text.data == NULL || mark_duplicates(sched, call, mem, reasons) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     metrics_add(METRIC_INVALID_REQUESTS, 0, 1);
     *ret = (struct filter_answer){.reasons = reasons, .invalid_text = text.data};
@@ -151,7 +157,9 @@ static int64_t rank(const struct question *question, struct arena *mem, enum rea
 {
     const struct candidates_call *call = question->call;
     uint32_t max = atomic_load(&question->sched->max_candidates);
+    struct roster_notes notes = call->notes;
     struct ranking ranking = {
+        .notes = &notes,
         .policy = question->node_policy,
         .demote = question->require,
         .now_ns = clock_now_ns(&question->sched->clock),
@@ -169,6 +177,7 @@ static int64_t rank(const struct question *question, struct arena *mem, enum rea
     else
         cache_rank_plain(question->sched->cache, call->pod.id.uid, call->nodes, call->node_count,
                          reasons, &ranking);
+    cache_roster_learn(question->sched->cache, &notes, call->node_count);
     metrics_add(METRIC_TENTATIVE_EXPIRED, 0, ranking.ret_expired);
     /* After several nodes were named and none was bound to, nobody knows which was tried: from now on
      * they are named one at a time, so that the next call can pass over it. */
@@ -176,8 +185,9 @@ static int64_t rank(const struct question *question, struct arena *mem, enum rea
         .first_only = question->require,
         .max = question->require && ranking.ret_again ? 1 : max,
     };
-    return rank_keep(&rule, call->pod.id.uid, call->nodes, ranking.scores, call->node_count,
-                     reasons, space);
+    struct rank_names names = {call->nodes, call->notes.hashes};
+    return rank_keep(&rule, call->pod.id.uid, &names, ranking.scores, call->node_count, reasons,
+                     space);
 }
 
 /* Say what the answer names, so that the next filter sees it. */
@@ -209,7 +219,7 @@ static int answer_ranked(const struct question *question, struct arena *mem, enu
     for (uint32_t i = 0; i < call->node_count; i++)
         unknown += reasons[i] == REASON_UNKNOWN_NODE;
     bool compare = unknown > 1 || !request_any(question->request);
-    if (kept < 0 || (compare && mark_duplicates(call, mem, reasons) < 0))
+    if (kept < 0 || (compare && mark_duplicates(question->sched, call, mem, reasons) < 0))
         return error_set(err, -ENOMEM, "out of memory");
     if (kept == 0) {
         metrics_add(METRIC_SAMPLE_REJECTED, 0, 1);
@@ -222,11 +232,12 @@ static int answer_ranked(const struct question *question, struct arena *mem, enu
 }
 
 /* A pod without devices fits wherever kube-scheduler thinks it does, and only packing cares where. */
-static int answer_neutral(const struct candidates_call *call, struct arena *mem,
-                          enum reason *reasons, struct filter_answer *ret, struct error *err)
+static int answer_neutral(struct sched *sched, const struct candidates_call *call,
+                          struct arena *mem, enum reason *reasons, struct filter_answer *ret,
+                          struct error *err)
 {
     fill(reasons, call->node_count, REASON_FITS);
-    if (mark_duplicates(call, mem, reasons) < 0)
+    if (mark_duplicates(sched, call, mem, reasons) < 0)
         return error_set(err, -ENOMEM, "out of memory");
     uint32_t fit = 0;
     for (uint32_t i = 0; i < call->node_count; i++)
@@ -257,11 +268,11 @@ int sched_filter(struct sched *sched, const struct candidates_call *call, struct
     if (rc < 0)
         return rc;
     if (invalid)
-        return answer_invalid(call, mem, reasons, &why, ret, err);
+        return answer_invalid(sched, call, mem, reasons, &why, ret, err);
     struct question question = question_of(sched, call, &request, &policy);
     if (!any && (policy.invalid || question.node_policy->weigh == NULL))
-        return answer_neutral(call, mem, reasons, ret, err);
+        return answer_neutral(sched, call, mem, reasons, ret, err);
     if (policy.invalid)
-        return answer_invalid(call, mem, reasons, &why_not_policy, ret, err);
+        return answer_invalid(sched, call, mem, reasons, &why_not_policy, ret, err);
     return answer_ranked(&question, mem, reasons, ret, err);
 }

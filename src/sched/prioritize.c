@@ -36,11 +36,16 @@ int sched_prioritize(struct sched *sched, const struct candidates_call *call, st
     struct pod_request request = {0};
     struct error why;
     const struct node_policy *policy = policy_of(sched, &call->pod, mem);
-    uint32_t unknown = call->node_count;
+    struct roster_notes notes = call->notes;
+    uint32_t unknown;
     if (intake_request(&call->pod, &sched->hami_rules, &request, &why) == 0 &&
         (request_any(&request) || policy->weigh != NULL))
-        unknown = cache_score(sched->cache, &request, &call->pod.host, policy, call->nodes,
+        unknown = cache_score(sched->cache, &request, &call->pod.host, policy, &notes, call->nodes,
                               call->node_count, scores, repeated);
+    else
+        unknown =
+            cache_repeated(sched->cache, &notes, call->nodes, call->node_count, repeated);
+    cache_roster_learn(sched->cache, &notes, call->node_count);
     /* The cache has seen which of the nodes that it knows came twice. */
     if (unknown > 1 && intake_repeated(call->nodes, call->node_count, repeated) < 0)
         return error_set(err, -ENOMEM, "out of memory");

@@ -42,3 +42,13 @@ int sched_ready(const struct sched *sched, struct error *err)
         return error_set(err, -EAGAIN, "nodes, devices and pods are not listed yet");
     return 0;
 }
+
+const struct roster *sched_roster_take(struct sched *sched)
+{
+    return cache_roster_take(sched->cache);
+}
+
+void sched_roster_leave(const struct roster *roster)
+{
+    cache_roster_leave(roster);
+}

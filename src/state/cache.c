@@ -26,6 +26,7 @@ struct cache *cache_new(enum unknown_pods unknown_pods)
     if (cache == NULL)
         return NULL;
     cache->unknown_pods = unknown_pods;
+    cache->names_version = 1;
     map_init(&cache->node_by_name);
     map_init(&cache->pod_by_uid);
     cache->node_by_name.keeps_old = cache->pod_by_uid.keeps_old = true;
@@ -65,6 +66,8 @@ void cache_free(struct cache *cache)
     pod_slots_done(&cache->pods);
     mem_free(cache->nodes);
     mem_free(cache->keys);
+    mem_free(cache->tags);
+    cache_roster_done(cache);
     memos_done(&cache->memos);
     map_done(&cache->node_by_name);
     map_done(&cache->pod_by_uid);
@@ -137,11 +140,11 @@ uint32_t cache_node_find_locked(const struct cache *cache, struct str name)
 
 void cache_node_touched_locked(struct cache *cache, uint32_t slot)
 {
-    struct node_key *key = &cache->keys[slot];
-    if (++key->generation == 0) {
+    struct node_tag *tag = &cache->tags[slot];
+    if (++tag->generation == 0) {
         /* After so many changes an entry could be taken for a new one. */
         memos_forget(&cache->memos);
-        key->generation = 1;
+        tag->generation = 1;
     }
 }
 
@@ -149,10 +152,12 @@ void cache_node_touched_locked(struct cache *cache, uint32_t slot)
 static void name_slot(struct cache *cache, uint32_t slot, struct str name)
 {
     struct node_key *key = &cache->keys[slot];
+    cache->name_bytes -= key->name != NULL ? key->name_len : 0;
+    cache->name_bytes += name.len;
+    cache->names_version++;
     key->name = name.data;
     key->name_len = name.data != NULL ? (uint32_t)name.len : UINT32_MAX;
-    key->next = slot + 1;
-    key->scan_epoch = 0;
+    cache->tags[slot].scan_epoch = 0;
     cache_node_touched_locked(cache, slot);
 }
 
@@ -170,6 +175,10 @@ static uint32_t empty_slot(struct cache *cache)
         if (keys == NULL)
             return NODE_NONE;
         cache->keys = keys;
+        struct node_tag *tags = mem_realloc(cache->tags, capacity, sizeof *tags);
+        if (tags == NULL)
+            return NODE_NONE;
+        cache->tags = tags;
         struct node *grown = mem_realloc(cache->nodes, capacity, sizeof *grown);
         if (grown == NULL)
             return NODE_NONE;
@@ -183,6 +192,7 @@ static uint32_t empty_slot(struct cache *cache)
     }
     cache->nodes[cache->node_slots] = (struct node){0};
     cache->keys[cache->node_slots] = (struct node_key){0};
+    cache->tags[cache->node_slots] = (struct node_tag){0};
     name_slot(cache, cache->node_slots, (struct str){NULL, 0});
     cache->counts.node_slots_free++;
     return cache->node_slots++;

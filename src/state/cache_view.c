@@ -411,6 +411,8 @@ int cache_check(struct cache *cache, struct error *err)
         rc = cache_pack_check_locked(cache, err);
     if (rc == 0)
         rc = cache_memos_check_locked(cache, err);
+    if (rc == 0)
+        rc = cache_roster_check_locked(cache, err);
     cache_unlock(cache);
     return rc;
 }

@@ -34,10 +34,13 @@ static void ask(struct fleet *fleet, struct str body, bool prioritize)
     struct prioritize_answer prioritized;
     struct error err = {0};
     arena_init(&mem, 0);
-    must(extender_decode_candidates(body, &codec_default_limits, &mem, &call, &err) == 0, err.text);
+    const struct roster *roster = sched_roster_take(&fleet->sched);
+    must(extender_decode_candidates(body, &codec_default_limits, roster, &mem, &call, &err) == 0,
+         err.text);
     int rc = prioritize ? sched_prioritize(&fleet->sched, &call, &mem, &prioritized, &err)
                         : sched_filter(&fleet->sched, &call, &mem, &filtered, &err);
     must(rc == 0, err.text);
+    sched_roster_leave(roster);
     arena_done(&mem);
 }
 

@@ -32,7 +32,9 @@ static void answer(struct fleet *fleet, const struct verb_case *test, struct str
     struct candidates_call call;
     struct error err = {0};
     arena_init(&mem, 0);
-    must(extender_decode_candidates(body, &codec_default_limits, &mem, &call, &err) == 0, err.text);
+    const struct roster *roster = sched_roster_take(&fleet->sched);
+    must(extender_decode_candidates(body, &codec_default_limits, roster, &mem, &call, &err) == 0,
+         err.text);
     if (test->prioritize) {
         struct prioritize_answer prioritized;
         must(sched_prioritize(&fleet->sched, &call, &mem, &prioritized, &err) == 0, err.text);
@@ -42,6 +44,7 @@ static void answer(struct fleet *fleet, const struct verb_case *test, struct str
         must(sched_filter(&fleet->sched, &call, &mem, &filtered, &err) == 0, err.text);
         extender_encode_filter(&call, &filtered, out);
     }
+    sched_roster_leave(roster);
     arena_done(&mem);
 }
 

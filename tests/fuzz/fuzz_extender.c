@@ -68,6 +68,49 @@ static void must_be_quoted(struct str body, const struct candidates_call *call, 
     strbuf_done(&written);
 }
 
+/* A roster of some of the call's names, each once, with their place in the call as number. */
+static struct roster *make_roster(const struct candidates_call *call, struct arena *mem)
+{
+    size_t bytes = 0;
+    uint32_t count = call->node_count < 40 ? call->node_count : 40;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += call->nodes[i].len;
+    void *block = arena_alloc(mem, roster_block_size(count, bytes), 1);
+    MUST(block != NULL);
+    struct roster *roster = roster_begin(block, count, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        bool again = i % 7 == 3 || !roster_takes(call->nodes[i]);
+        for (uint32_t j = 0; j < i && !again; j++)
+            again = str_eq(call->nodes[i], call->nodes[j]);
+        if (!again)
+            roster_add(roster, call->nodes[i], i);
+    }
+    roster_end(roster);
+    return roster;
+}
+
+/* With a roster the same is read, and what is noted of a name is true. */
+static void must_be_read_alike(struct str body, const struct candidates_call *call,
+                               struct arena *mem)
+{
+    struct candidates_call again;
+    struct error err = {0};
+    const struct roster *roster = make_roster(call, mem);
+    MUST(extender_decode_candidates(body, &limits, roster, mem, &again, &err) == 0);
+    MUST(again.node_count == call->node_count && again.quoted == call->quoted &&
+         again.full_nodes == call->full_nodes);
+    for (uint32_t i = 0; i < call->node_count; i++) {
+        MUST(str_eq(again.nodes[i], call->nodes[i]));
+        if (again.quoted)
+            MUST(again.nodes[i].data == call->nodes[i].data);
+        if (again.notes.numbers == NULL)
+            continue;
+        uint32_t number = again.notes.numbers[i];
+        MUST(again.notes.hashes[i] == roster_hash(call->nodes[i]));
+        MUST(number == ROSTER_NONE || str_eq(call->nodes[number], call->nodes[i]));
+    }
+}
+
 /* An answer in which two of three candidates fit, or none. */
 static void answer_filter(const struct candidates_call *call, bool none, struct arena *mem,
                           struct strbuf *out)
@@ -97,7 +140,7 @@ static void candidates(struct str body, uint8_t verb, struct arena *mem, struct 
 {
     struct candidates_call call;
     struct error err = {0};
-    int rc = extender_decode_candidates(body, &limits, mem, &call, &err);
+    int rc = extender_decode_candidates(body, &limits, NULL, mem, &call, &err);
     if (rc < 0) {
         must_be_refused_well(rc, &err);
         extender_encode_filter_error(err.text, out);
@@ -109,6 +152,7 @@ static void candidates(struct str body, uint8_t verb, struct arena *mem, struct 
         must_be_text(call.nodes[i]);
     if (call.quoted)
         must_be_quoted(body, &call, mem);
+    must_be_read_alike(body, &call, mem);
     if (verb == 0)
         answer_prioritize(&call, mem, out);
     else

@@ -574,6 +574,24 @@ static void check_ranked(const struct model_pod *pod, const enum reason *reasons
     }
 }
 
+/* Of this cache. */
+static struct roster_notes notes;
+
+/* What is noted of the candidates of op_rank, from an earlier time or made up; NULL now and then. */
+static struct roster_notes *old_notes(int count)
+{
+    static uint32_t numbers[NODES_MAX + 1], hashes[NODES_MAX + 1];
+    if (notes.numbers == NULL || below(8) == 0) {
+        notes.version = 0;
+        for (int n = 0; n <= count; n++)
+            numbers[n] = below(3) == 0 ? ROSTER_NONE : (uint32_t)below(NODES_MAX + 2);
+    }
+    notes.numbers = numbers;
+    notes.hashes = hashes;
+    notes.pieces = (uint32_t)below(count + 1);
+    return below(4) == 0 ? NULL : &notes;
+}
+
 /* Filter's question about every node, the first one twice. */
 static int op_rank(void)
 {
@@ -590,6 +608,7 @@ static int op_rank(void)
                               .host = pod_facts(p).host,
                               .demote = below(2) == 0 && pod->only != ONLY_WENT,
                               .now_ns = world.now,
+                              .notes = old_notes(count),
                               .scores = scores};
     if (below(2) == 0)
         assert_int_equal(cache_pack_prepare(cache, world.now), 0);
@@ -607,6 +626,8 @@ static int op_rank(void)
         cache_scan(cache, world_pod_uid(p), &pod->request, candidates, (uint32_t)count + 1,
                    reasons);
     }
+    if (ranking.notes != NULL && below(2) == 0)
+        cache_roster_learn(cache, ranking.notes, (uint32_t)count + 1);
     world.left_out[p] = true;
     check_ranked(pod, reasons, rank ? &ranking : NULL);
     pod->rejected = pod->state == BOOKING_NONE && !world_fits_somewhere(&world, &pod->request);
@@ -654,8 +675,8 @@ static int op_look(void)
     assert_true(size == 0 ? len == 0 : len < size && text[len] == '\0');
     bool repeated = false;
     cache_score(cache, &request, &host,
-                below(2) == 0 ? &node_policy_binpack : &node_policy_pack, &name, 1, &score,
-                &repeated);
+                below(2) == 0 ? &node_policy_binpack : &node_policy_pack, NULL, &name, 1,
+                &score, &repeated);
     assert_true(score >= 0 && (world.nodes[n].has_devices || score == 0));
     arena_init(&mem, 0);
     assert_int_equal(cache_pod_find(cache, &other, &mem, &view),
@@ -1007,6 +1028,7 @@ void cache_model_begin(struct choices from, int node_count, int pod_count)
         world.pods[p] = (struct model_pod){.node = -1, .only = -1};
     cache = cache_new(UNKNOWN_PODS_CLOSE);
     assert_non_null(cache);
+    notes = (struct roster_notes){0};
 }
 
 void cache_model_step(void)

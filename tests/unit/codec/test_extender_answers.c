@@ -259,7 +259,8 @@ static void test_questions_read_back(void **state)
     extender_encode_args(STR("{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u\"}}"),
                          two_nodes, 2, &out);
     assert_int_equal(extender_decode_candidates((struct str){out.data, out.len},
-                                                &codec_default_limits, &mem, &call, &err),
+                                                &codec_default_limits, NULL, &mem, &call,
+                                                &err),
                      0);
     assert_int_equal(call.node_count, 2);
     assert_true(str_eq(call.nodes[1], two_nodes[1]));

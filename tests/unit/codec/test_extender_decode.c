@@ -36,7 +36,7 @@ static int finish(void **state)
 static struct candidates_call candidates(struct str body)
 {
     struct candidates_call call;
-    if (extender_decode_candidates(body, &codec_default_limits, &mem, &call, &err) != 0)
+    if (extender_decode_candidates(body, &codec_default_limits, NULL, &mem, &call, &err) != 0)
         fail_msg("%s", err.text);
     struct str *names = arena_alloc(&mem, call.node_count, sizeof *names);
     assert_non_null(names);
@@ -60,7 +60,7 @@ static void refuse_candidates(struct str body, int code, const char *sentence)
 {
     struct candidates_call call = {.node_count = 77};
     struct candidates_call before = call;
-    assert_int_equal(extender_decode_candidates(body, &codec_default_limits, &mem, &call, &err),
+    assert_int_equal(extender_decode_candidates(body, &codec_default_limits, NULL, &mem, &call, &err),
                      code);
     assert_string_equal(err.text, sentence);
     assert_memory_equal(&call, &before, sizeof(call));
@@ -398,7 +398,7 @@ static void test_bad_containers(void **state)
     struct candidates_call call;
     struct str body =
         min_with("\"koordinator.sh/gpu-core\":\"50\"", "\"koordinator.sh/gpu-core\":\"5O\"");
-    assert_int_equal(extender_decode_candidates(body, &codec_default_limits, &mem, &call, &err),
+    assert_int_equal(extender_decode_candidates(body, &codec_default_limits, NULL, &mem, &call, &err),
                      -EINVAL);
     static const char path[] =
         "Pod.spec.containers[0].resources.requests[\"koordinator.sh/gpu-core\"]: ";
@@ -443,14 +443,14 @@ static void test_limits(void **state)
     struct candidates_call call;
     struct str body = BODY("requests/filter-names-min.json");
     limits.nodes = 2;
-    assert_int_equal(extender_decode_candidates(body, &limits, &mem, &call, &err), -E2BIG);
+    assert_int_equal(extender_decode_candidates(body, &limits, NULL, &mem, &call, &err), -E2BIG);
     assert_string_equal(err.text, "NodeNames: more than 2 nodes");
     limits.nodes = 3;
     limits.name_bytes = 10; /* gpu-node-01 has 11 */
-    assert_int_equal(extender_decode_candidates(body, &limits, &mem, &call, &err), -E2BIG);
+    assert_int_equal(extender_decode_candidates(body, &limits, NULL, &mem, &call, &err), -E2BIG);
     assert_string_equal(err.text, "NodeNames[0]: longer than 10 bytes");
     limits.name_bytes = 11;
-    assert_int_equal(extender_decode_candidates(body, &limits, &mem, &call, &err), 0);
+    assert_int_equal(extender_decode_candidates(body, &limits, NULL, &mem, &call, &err), 0);
     body_free(body);
 
     limits = codec_default_limits;
@@ -462,7 +462,7 @@ static void test_limits(void **state)
     body_free(body);
 
     body = BODY("requests/filter-nodes-full.json");
-    assert_int_equal(extender_decode_candidates(body, &limits, &mem, &call, &err), -E2BIG);
+    assert_int_equal(extender_decode_candidates(body, &limits, NULL, &mem, &call, &err), -E2BIG);
     assert_string_equal(err.text, "Nodes.items: more than 1 nodes");
     body_free(body);
 }
@@ -557,7 +557,7 @@ static void test_errors_may_be_unwanted(void **state)
     struct candidates_call call;
     struct preempt_call victims;
     struct bind_call bind;
-    assert_int_equal(extender_decode_candidates(STR("{"), &codec_default_limits, &mem, &call, NULL),
+    assert_int_equal(extender_decode_candidates(STR("{"), &codec_default_limits, NULL, &mem, &call, NULL),
                      -EINVAL);
     assert_int_equal(
         extender_decode_preempt(STR("{\"Pod\":1}"), &codec_default_limits, &mem, &victims, NULL),

@@ -26,7 +26,7 @@ typedef int (*decoder)(struct str text, struct arena *mem, struct error *err);
 static int decode_candidates(struct str text, struct arena *mem, struct error *err)
 {
     struct candidates_call call;
-    return extender_decode_candidates(text, &codec_default_limits, mem, &call, err);
+    return extender_decode_candidates(text, &codec_default_limits, NULL, mem, &call, err);
 }
 
 static int decode_preempt(struct str text, struct arena *mem, struct error *err)

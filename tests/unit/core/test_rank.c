@@ -36,7 +36,8 @@ static int setup(void **state)
 static uint32_t keep(bool first_only, uint32_t max, const char *uid, uint32_t count)
 {
     struct rank_rule rule = {first_only, max};
-    return rank_keep(&rule, str_from(uid), names, scores, count, reasons, space);
+    struct rank_names who = {names, NULL};
+    return rank_keep(&rule, str_from(uid), &who, scores, count, reasons, space);
 }
 
 static uint32_t kept(uint32_t count)

@@ -88,7 +88,9 @@ static enum reason asked(struct cache *cache, int64_t percent, int64_t *ret_scor
     bool repeated = false;
     cache_scan(cache, STR("asking"), &request, &name, 1, &reason);
     assert_int_equal(
-        cache_score(cache, &request, &host, &node_policy_spread, &name, 1, ret_score, &repeated), 0);
+        cache_score(cache, &request, &host, &node_policy_spread, NULL, &name, 1, ret_score,
+                    &repeated),
+        0);
     return reason;
 }
 
