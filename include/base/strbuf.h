@@ -55,6 +55,9 @@ void strbuf_puts(struct strbuf *buf, const char *text);
 /* Append one byte. */
 void strbuf_putc(struct strbuf *buf, char c);
 
+/* Take the last `len` bytes away again. */
+void strbuf_cut(struct strbuf *buf, size_t len);
+
 /* Append a decimal integer. */
 void strbuf_int(struct strbuf *buf, int64_t value);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/strbuf.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -70,6 +71,16 @@ void strbuf_puts(struct strbuf *buf, const char *text)
 void strbuf_putc(struct strbuf *buf, char c)
 {
     strbuf_add(buf, &c, 1);
+}
+
+void strbuf_cut(struct strbuf *buf, size_t len)
+{
+    if (buf->failed)
+        return;
+    assert(len <= buf->len);
+    buf->len -= len;
+    if (buf->data != NULL)
+        buf->data[buf->len] = '\0';
 }
 
 void strbuf_int(struct strbuf *buf, int64_t value)

@@ -69,6 +69,64 @@ static inline void write_name(const struct candidates_call *call, uint32_t i, st
         strbuf_written(out, put(put(put(at, before), name), after));
 }
 
+/* ---- a list of names, each with a text behind it ---- */
+
+/* Copied this long whatever their length, short texts need no branches. */
+#define LOOSE ((size_t)2 * LANE_BYTES)
+
+/* What may stand behind a name, up to the next one; data NULL: the name is left out. LOOSE bytes can be
+ * read. */
+struct tail {
+    const char *data;
+    size_t len;
+};
+
+struct listing {
+    const struct candidates_call *call;
+    const char *loose_end; /* LOOSE bytes can be read from any name's quote that stands before it */
+    struct strbuf *out;
+};
+
+static struct listing listing_begin(const struct candidates_call *call, struct strbuf *out)
+{
+    struct listing listing = {.call = call, .out = out};
+    if (call->quoted && call->node_count > 0) {
+        const struct str *first = &call->nodes[0], *last = &call->nodes[call->node_count - 1];
+        const char *end = last->data + last->len + 1;
+        if ((size_t)(end - first->data) > LOOSE)
+            listing.loose_end = end - LOOSE;
+    }
+    return listing;
+}
+
+static inline void copy_loosely(char *to, const char *from)
+{
+    char begin[LANE_BYTES], end[LANE_BYTES];
+    memcpy(begin, from, LANE_BYTES);
+    memcpy(end, from + LANE_BYTES, LANE_BYTES);
+    memcpy(to, begin, LANE_BYTES);
+    memcpy(to + LANE_BYTES, end, LANE_BYTES);
+}
+
+static inline void list_name(const struct listing *listing, uint32_t i, const struct tail *tail)
+{
+    struct str name = listing->call->nodes[i];
+    char *at = NULL;
+    if (listing->loose_end != NULL && name.data <= listing->loose_end && name.len <= LOOSE - 2 &&
+        tail->len <= LOOSE)
+        at = strbuf_room(listing->out, 2 * LOOSE);
+    if (at == NULL) {
+        write_name(listing->call, i, STR(""), (struct str){tail->data, tail->len}, listing->out);
+        return;
+    }
+    copy_loosely(at, name.data - 1);
+    at += name.len + 2;
+    copy_loosely(at, tail->data);
+    strbuf_written(listing->out, at + tail->len);
+}
+
+/* ---- filter ---- */
+
 /* Does name i + 1 follow in the text after a comma and nothing else? Then there is no room for more
  * than it and two quotes. */
 static bool follows(const struct candidates_call *call, uint32_t i)
@@ -131,11 +189,10 @@ static void write_fitting_nodes(const struct candidates_call *call,
     strbuf_puts(out, "]},\"NodeNames\":null");
 }
 
-/* What stands behind a failed node's name, by reason: a colon and the sentence; data NULL for reasons
- * that are not written. */
+/* What stands behind a failed node's name: a colon, the sentence and a comma. */
 struct sentences {
     struct strbuf texts;
-    struct str of[REASON_MAX];
+    struct tail of[REASON_MAX];
 };
 
 static bool has_verdict(enum reason reason, enum verdict verdict)
@@ -154,13 +211,16 @@ static void make_sentences(const struct filter_answer *answer, enum verdict verd
         if (has_verdict(reason, verdict)) {
             strbuf_putc(&ret->texts, ':');
             write_sentence(own_text ? answer->invalid_text : reason_text(reason), &ret->texts);
+            strbuf_putc(&ret->texts, ',');
         }
         end[reason] = ret->texts.len;
     }
+    if (!strbuf_reserve(&ret->texts, LOOSE))
+        return;
     for (enum reason reason = 0; reason < REASON_MAX; reason++) {
         size_t begin = reason > 0 ? end[reason - 1] : 0;
         if (end[reason] > begin)
-            ret->of[reason] = (struct str){ret->texts.data + begin, end[reason] - begin};
+            ret->of[reason] = (struct tail){ret->texts.data + begin, end[reason] - begin};
     }
 }
 
@@ -168,14 +228,15 @@ static void write_failed_names(const struct candidates_call *call,
                                const struct filter_answer *answer,
                                const struct sentences *sentences, struct strbuf *out)
 {
-    struct str separator = STR("");
+    struct listing listing = listing_begin(call, out);
+    size_t before = out->len;
     for (uint32_t i = 0; i < call->node_count; i++) {
-        struct str sentence = sentences->of[answer->reasons[i]];
-        if (sentence.data == NULL)
-            continue;
-        write_name(call, i, separator, sentence, out);
-        separator = STR(",");
+        const struct tail *sentence = &sentences->of[answer->reasons[i]];
+        if (sentence->data != NULL)
+            list_name(&listing, i, sentence);
     }
+    if (out->len > before)
+        strbuf_cut(out, 1);
 }
 
 /* The map of nodes that failed with this verdict to their texts. */
@@ -217,29 +278,34 @@ void extender_encode_filter_error(const char *text, struct strbuf *out)
     strbuf_putc(out, '}');
 }
 
-/* What stands behind a name that got this score. */
-static struct str score_text(int64_t score)
-{
-    static const char *const texts[] = {
-        ",\"Score\":0}", ",\"Score\":1}", ",\"Score\":2}", ",\"Score\":3}", ",\"Score\":4}",  ",\"Score\":5}",
-        ",\"Score\":6}", ",\"Score\":7}", ",\"Score\":8}", ",\"Score\":9}", ",\"Score\":10}",
-    };
-    assert(score >= 0 && score < (int64_t)(sizeof texts / sizeof *texts));
-    return str_from(texts[score]);
-}
+/* ---- prioritize ---- */
+
+#define SCORE_MAX 10
+#define NEXT_HOST ",{\"Host\":"
+#define SCORED(score) {",\"Score\":" #score "}" NEXT_HOST, sizeof ",\"Score\":" #score "}" NEXT_HOST - 1}
 
 void extender_encode_prioritize(const struct candidates_call *call,
                                 const struct prioritize_answer *answer, struct strbuf *out)
 {
-    struct str separator = STR("{\"Host\":");
+    static const struct {
+        char text[2 * LOOSE];
+        size_t len;
+    } scored[SCORE_MAX + 1] = {SCORED(0), SCORED(1), SCORED(2), SCORED(3), SCORED(4), SCORED(5),
+                               SCORED(6), SCORED(7), SCORED(8), SCORED(9), SCORED(10)};
+    struct listing listing = listing_begin(call, out);
     expect_names(call, call->node_count, 24, out);
     strbuf_putc(out, '[');
+    size_t before = out->len;
+    strbuf_puts(out, &NEXT_HOST[1]);
     for (uint32_t i = 0; i < call->node_count; i++) {
         if (answer->repeated != NULL && answer->repeated[i])
             continue;
-        write_name(call, i, separator, score_text(answer->scores[i]), out);
-        separator = STR(",{\"Host\":");
+        int64_t score = answer->scores[i];
+        assert(score >= 0 && score <= SCORE_MAX);
+        list_name(&listing, i, &(struct tail){scored[score].text, scored[score].len});
     }
+    bool any = out->len > before + sizeof NEXT_HOST - 2;
+    strbuf_cut(out, any ? sizeof NEXT_HOST - 1 : sizeof NEXT_HOST - 2);
     strbuf_putc(out, ']');
 }
 

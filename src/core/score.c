@@ -62,8 +62,14 @@ void score_normalize(int64_t *scores, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         if (scores[i] > max)
             max = scores[i];
-    for (uint32_t i = 0; max > 0 && i < count; i++)
-        scores[i] = scores[i] * SCORE_MAX / max;
+    int64_t raw = 0, scaled = 0; /* of the one before: many are equal, and a division is slow */
+    for (uint32_t i = 0; max > 0 && i < count; i++) {
+        if (scores[i] != raw) {
+            raw = scores[i];
+            scaled = raw * SCORE_MAX / max;
+        }
+        scores[i] = scaled;
+    }
 }
 
 void score_stretch(int64_t *scores, uint32_t count)
@@ -75,10 +81,14 @@ void score_stretch(int64_t *scores, uint32_t count)
         min = scores[i] < min ? scores[i] : min;
         max = scores[i] > max ? scores[i] : max;
     }
-    int64_t range = max - min;
-    for (uint32_t i = 0; i < count; i++)
-        scores[i] =
-            range == 0 ? WIRE_MAX : (2 * WIRE_MAX * (scores[i] - min) + range) / (2 * range);
+    int64_t range = max - min, before = min, stretched = range == 0 ? WIRE_MAX : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (scores[i] != before) {
+            before = scores[i];
+            stretched = (2 * WIRE_MAX * (before - min) + range) / (2 * range);
+        }
+        scores[i] = stretched;
+    }
 }
 
 void score_favour_best(int64_t *scores, uint32_t count)

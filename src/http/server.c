@@ -29,6 +29,7 @@
 #define CONNECTION_MEMORY_BYTES ((size_t)256 * 1024)
 #endif
 #define THREAD_STACK_BYTES      ((size_t)512 * 1024)
+#define BODY_ROOM_BYTES         ((size_t)1 << 20) /* made at once, at most, on a client's word */
 #define HANDSHAKE_MS            50 /* the last one begun is over by then */
 
 struct http_server {
@@ -52,6 +53,7 @@ struct exchange {
     struct arena mem;
     struct str path, query;
     struct strbuf body;
+    size_t expected; /* bytes of it, as far as room is made at once */
     bool headers_done;
     bool body_too_large; /* the rest is read and thrown away */
     bool no_room;        /* likewise: the bodies of all requests are too many */
@@ -190,6 +192,14 @@ static bool is_length_above(const char *length, uint64_t limit)
     return length != NULL && (!parse_int64(str_from(length), &value) || (uint64_t)value > limit);
 }
 
+static size_t room_for(const char *length)
+{
+    int64_t value;
+    if (length == NULL || !parse_int64(str_from(length), &value) || value < 0)
+        return 0;
+    return (uint64_t)value < BODY_ROOM_BYTES ? (size_t)value : BODY_ROOM_BYTES;
+}
+
 static enum MHD_Result refuse_client(struct exchange *exchange, struct MHD_Connection *connection)
 {
     const struct tls_peer *peer = &exchange->channel->peer;
@@ -213,6 +223,7 @@ static enum MHD_Result check_headers(struct exchange *exchange, struct MHD_Conne
         return send_problem(exchange, connection, 400, problem, true);
     if (is_length_above(framing.length, options->max_body_bytes))
         return send_problem(exchange, connection, 413, "the body is larger than allowed", true);
+    exchange->expected = room_for(framing.length);
     route_find(options->routes, options->route_count, method, exchange->path, &exchange->match);
     const struct http_route *route = exchange->match.route;
     if (exchange->server->asks_clients && !exchange->channel->peer.valid && route != NULL &&
@@ -254,6 +265,8 @@ static void take_body(struct exchange *exchange, const char *data, size_t size)
         return;
     }
     size_t before = exchange->body.len;
+    if (before == 0)
+        (void)strbuf_reserve(&exchange->body, exchange->expected);
     strbuf_add(&exchange->body, data, size);
     /* What did not fit into memory is not held. */
     atomic_fetch_sub(&exchange->server->body_bytes, size - (exchange->body.len - before));

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -186,6 +187,59 @@ static void test_names_are_copied_as_they_stand(void **state)
         }
         strbuf_done(&wanted);
         strbuf_done(&scored);
+    }
+}
+
+/* All three answers of a call, one after the other. */
+static char *answer_all(const struct candidates_call *call, const enum reason *some,
+                        const enum reason *none, const int64_t *scores, const bool *repeated)
+{
+    size_t length;
+    struct filter_answer some_fit = {.reasons = some, .fit_count = 1};
+    struct filter_answer none_fits = {.reasons = none, .invalid_text = "wrong \"value\""};
+    struct prioritize_answer prioritized = {.scores = scores, .repeated = repeated};
+    extender_encode_filter(call, &some_fit, &out);
+    extender_encode_filter(call, &none_fits, &out);
+    extender_encode_prioritize(call, &prioritized, &out);
+    return strbuf_take(&out, &length);
+}
+
+/* Of any length, copied or written anew: the answer is the same, and nothing is read beyond the names. */
+static void test_names_of_any_length_are_copied(void **state)
+{
+    (void)state;
+    enum { COUNT = 40 };
+    for (uint32_t longest = 1; longest < 80; longest++) {
+        struct str names[COUNT];
+        enum reason some[COUNT], none[COUNT];
+        int64_t scores[COUNT];
+        bool repeated[COUNT];
+        struct strbuf list = {0};
+        for (uint32_t i = 0; i < COUNT; i++) {
+            names[i].len = i + 1 == COUNT ? longest : i % longest;
+            strbuf_puts(&list, i > 0 ? ",\"" : "\"");
+            for (size_t n = 0; n < names[i].len; n++)
+                strbuf_putc(&list, (char)('a' + i % 26));
+            strbuf_putc(&list, '"');
+            some[i] = i % 5 == 0 ? REASON_FITS : REASON_NO_GPU;
+            none[i] = 1 + i % REASON_LEFT_OUT;
+            scores[i] = i % 11;
+            repeated[i] = i % 7 == 6;
+        }
+        char *text = malloc(list.len); /* to the byte, for those who watch */
+        assert_non_null(text);
+        memcpy(text, list.data, list.len);
+        strbuf_done(&list);
+        for (uint32_t i = 0; i < COUNT; i++)
+            names[i].data = i > 0 ? names[i - 1].data + names[i - 1].len + 3 : text + 1;
+        struct candidates_call call = {.nodes = names, .node_count = COUNT};
+        char *written = answer_all(&call, some, none, scores, repeated);
+        call.quoted = true;
+        char *copied = answer_all(&call, some, none, scores, repeated);
+        assert_string_equal(copied, written);
+        mem_free(written);
+        mem_free(copied);
+        free(text);
     }
 }
 
@@ -375,6 +429,7 @@ int main(void)
         TEST(test_filter_answers_nodes_with_nodes),
         TEST(test_prioritize_is_goldens),
         TEST(test_names_are_copied_as_they_stand),
+        TEST(test_names_of_any_length_are_copied),
         TEST(test_preempt_is_goldens),
         TEST(test_bind_is_goldens),
         TEST(test_sentences_leave_as_utf8),

@@ -145,6 +145,21 @@ static void test_stretch(void **state)
     score_stretch(NULL, 0);
 }
 
+/* Many nodes score alike, in any order. */
+static void test_equal_scores_stay_equal(void **state)
+{
+    (void)state;
+    int64_t scores[] = {0, 0, 200, 200, 10, 200, 10, 10, 0};
+    static const int64_t normal[] = {0, 0, 100, 100, 5, 100, 5, 5, 0};
+    static const int64_t wire[] = {0, 0, 10, 10, 1, 10, 1, 1, 0};
+    score_normalize(scores, 9);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(scores[i], normal[i]);
+    score_stretch(scores, 9);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(scores[i], wire[i]);
+}
+
 /* ---- policies ---- */
 
 /* Each name of the lists is found, and finds the policy of that name. */
@@ -223,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_node_score_of_kinds),
         cmocka_unit_test(test_normalize),
         cmocka_unit_test(test_stretch),
+        cmocka_unit_test(test_equal_scores_stay_equal),
         cmocka_unit_test(test_policy_names),
         cmocka_unit_test(test_fullness),
     };
