@@ -61,6 +61,7 @@ struct pod {
     struct str hami_phase;            /* hami.io/bind-phase; empty if none */
     struct policy_words policy_words; /* what its annotations say of where it wants to go */
     uint32_t annotation_bytes; /* keys and values of all its annotations, added up */
+    uint64_t version; /* its resourceVersion where that is a number, as all are; 0 = not known */
 };
 
 /* A fingerprint of what the pod asks for of devices, valid or not: pods that ask for the same, container by

@@ -127,6 +127,9 @@ uint32_t sched_list_begin(struct sched *sched, enum cache_listed kind);
 /* The list names an object that cannot be read: what is known of it stays. `name` as for cache_list_keep. */
 void sched_list_keep(struct sched *sched, enum cache_listed kind, struct str name);
 
+/* The list names a pod at this version. True: nothing has changed, see cache_pod_same. */
+bool sched_pod_same(struct sched *sched, struct str uid, uint64_t version);
+
 /* The list is complete: what it did not name is gone. */
 void sched_list_end(struct sched *sched, enum cache_listed kind, uint32_t mark);
 

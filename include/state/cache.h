@@ -135,6 +135,10 @@ uint32_t cache_list_begin(struct cache *cache, enum cache_listed kind);
  * name or the pod's uid; unknown ones are fine. */
 void cache_list_keep(struct cache *cache, enum cache_listed kind, struct str name);
 
+/* The list names a pod at this version (> 0). True: it is the one that was applied last, which is all that
+ * there is to say of it, and it stays. False: it must be set. */
+bool cache_pod_same(struct cache *cache, struct str uid, uint64_t version);
+
 /* The list is complete: remove every object of the kind that was not set since its mark was given, as if
  * its own removal event had come. Pods keep the rule that a finished or deleted pod gives its cards back.
  * The lock is held for a slice of the objects at a time. Returns the number removed. */

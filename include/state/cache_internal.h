@@ -50,6 +50,7 @@ struct pod_record {
     uint32_t annotation_bytes; /* as seen last */
     uint32_t scan_epoch; /* last question that named this pod */
     uint32_t mark;       /* last list that named it, see cache_list_begin */
+    uint64_t version;    /* of what was applied last; 0 = not known, or it must be applied again */
     int64_t unknown_since_ns, woken_ns;
     uint64_t invalid_print;     /* pod_request_print() of an invalid request */
     struct pod_request request; /* its detail is the block below, or NULL */

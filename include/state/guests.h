@@ -10,7 +10,7 @@
 
 /*
  * Pods without devices that run somewhere: only what they take of a node's CPU and memory is of
- * interest, so one is 40 bytes in an open table, found by the 128 bits of its UID. Other UIDs than
+ * interest, so one is 48 bytes in an open table, found by the 128 bits of its UID. Other UIDs than
  * UUIDs (an API server gives no others) are folded to as many bits. A table that grows moves a few
  * guests with each put that follows, so that none takes long: until the last one is moved, they lie
  * in two. Not thread safe.
@@ -20,6 +20,7 @@ struct guest {
     uint32_t node; /* GUEST_MOVED: it is in the larger table, or nowhere */
     uint32_t mark; /* last list that named it */
     struct host_amount amount;
+    uint64_t version; /* of what was applied last, 0 = not known */
 };
 
 #define GUEST_MOVED UINT32_MAX

@@ -7,6 +7,7 @@
 #include "codec/hami.h"
 #include "codec/host.h"
 #include "codec/model_rule.h"
+#include "codec/peek.h"
 #include "codec/reader.h"
 
 /* The amounts of the device resources in one map of quantities. A current name wins over its old one. */
@@ -216,11 +217,12 @@ static int read_allocation(const struct annotations *found, struct arena *mem, s
 static int decode_metadata(const struct reader_field *metadata, struct arena *mem, struct pod *pod,
                            struct annotations *found, struct error *err)
 {
-    enum { NAME, NAMESPACE, UID, DELETED, ANNOTATIONS };
+    enum { NAME, NAMESPACE, UID, VERSION, DELETED, ANNOTATIONS };
     struct reader_field fields[] = {
         [NAME] = {.name = "name"},
         [NAMESPACE] = {.name = "namespace"},
         [UID] = {.name = "uid"},
+        [VERSION] = {.name = "resourceVersion"},
         [DELETED] = {.name = "deletionTimestamp"},
         [ANNOTATIONS] = {.name = "annotations"},
     };
@@ -235,6 +237,9 @@ static int decode_metadata(const struct reader_field *metadata, struct arena *me
     if (rc == 0)
         rc = decode_annotations(&fields[ANNOTATIONS], mem, pod, found, err);
     pod->deleting = fields[DELETED].value.data != NULL;
+    struct str version = fields[VERSION].value;
+    if (version.len >= 2) /* with its quotes, or nothing that counts */
+        pod->version = peek_version((struct str){version.data + 1, version.len - 2});
     return rc < 0 ? reader_at(err, "%s", metadata->name) : 0;
 }
 

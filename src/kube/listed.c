@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "codec/objects.h"
+#include "codec/peek.h"
 
 /* Which of an object's names the cache knows it by. */
 static struct str key_of(enum cache_listed kind, const struct object_head *head)
@@ -90,13 +91,17 @@ static int device_gone(struct sched *sched, struct str json, struct arena *mem,
 
 /* ---- pods ---- */
 
-/* A pod whose request cannot be read may still hold cards: it is taken as a pod with an invalid
- * request. */
+/* Most pods of a list that is asked for again are as they were. A pod whose request cannot be read may
+ * still hold cards: it is taken as a pod with an invalid request. */
 static int pod_changed(struct sched *sched, struct str json, struct arena *mem,
                        struct error *complaint)
 {
     struct pod pod;
     struct error why = {0};
+    struct str uid;
+    uint64_t version;
+    if (peek_object(json, &uid, &version) && sched_pod_same(sched, uid, version))
+        return 0;
     int rc = object_decode_pod(json, mem, &pod, &why);
     if (rc < 0 && rc != -ENOMEM) {
         *complaint = why;

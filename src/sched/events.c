@@ -213,6 +213,11 @@ void sched_list_keep(struct sched *sched, enum cache_listed kind, struct str nam
     cache_list_keep(sched->cache, kind, name);
 }
 
+bool sched_pod_same(struct sched *sched, struct str uid, uint64_t version)
+{
+    return cache_pod_same(sched->cache, uid, version);
+}
+
 void sched_list_end(struct sched *sched, enum cache_listed kind, uint32_t mark)
 {
     static const char *const names[] = {"nodes", "devices", "pods", "namespaces"};

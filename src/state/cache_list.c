@@ -38,6 +38,26 @@ void cache_list_keep(struct cache *cache, enum cache_listed kind, struct str nam
     cache_unlock(cache);
 }
 
+/* A pod that is bound and was seen so is what the event applied last made of it: cards that change since
+ * charge it anew. One that is not may have been booked or held meanwhile. */
+bool cache_pod_same(struct cache *cache, struct str uid, uint64_t version)
+{
+    bool same = false;
+    pthread_mutex_lock(&cache->mutex);
+    struct pod_record *pod = cache_pod_lookup_locked(cache, uid);
+    struct guest *guest = pod == NULL ? guests_find(&cache->guests, uid) : NULL;
+    if (pod != NULL)
+        same = pod->version == version && pod->state == BOOKING_BOUND && !pod->only_read;
+    else if (guest != NULL)
+        same = guest->version == version;
+    if (same && pod != NULL)
+        pod->mark = cache->marks[CACHE_PODS];
+    else if (same)
+        guest->mark = cache->marks[CACHE_PODS];
+    cache_unlock(cache);
+    return same;
+}
+
 /* Marks count up and wrap; a mark is older when the distance to it is negative. */
 static bool is_older(uint32_t mark, uint32_t than)
 {

@@ -284,12 +284,15 @@ static int pod_set_locked(struct cache *cache, const struct pod *pod,
             record_remove(cache, record);
         return -ENOMEM;
     }
+    record->version = 0;
     set_host(cache, record, &pod->host);
     if (record->state == BOOKING_NONE || record->state == BOOKING_TENTATIVE)
         record->policy = *policy;
     int rc = pod_seen(cache, record, pod, ret);
     if (rc == 0)
         see_phase(cache, record, pod);
+    if (rc == 0 && pod->request_problem.len == 0) /* a problem is told of each time */
+        record->version = pod->version;
     if (rc < 0 && fresh)
         record_remove(cache, record);
     return rc;
@@ -389,11 +392,13 @@ int cache_guest_set_locked(struct cache *cache, const struct pod *pod)
     if (guest == NULL)
         return -ENOMEM;
     guest->mark = cache->marks[CACHE_PODS];
+    guest->version = 0;
     if (!fresh && str_eq(cache->nodes[guest->node].name, pod->node_name)) {
         /* Resized in place, or nothing new. */
         host_add(&cache->nodes[guest->node].used, &guest->amount, -1);
         host_add(&cache->nodes[guest->node].used, &pod->host, 1);
         guest->amount = pod->host;
+        guest->version = pod->version;
         cache_pack_stale_locked(cache, guest->node);
         return 0;
     }
@@ -405,6 +410,7 @@ int cache_guest_set_locked(struct cache *cache, const struct pod *pod)
     guest_leave(cache, guest, fresh);
     guest->node = slot;
     guest->amount = pod->host;
+    guest->version = pod->version;
     cache->nodes[slot].guests++;
     host_add(&cache->nodes[slot].used, &guest->amount, 1);
     cache_pack_stale_locked(cache, slot);

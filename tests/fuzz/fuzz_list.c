@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/strbuf.h"
+#include "codec/peek.h"
 #include "codec/reader.h"
 #include "codec/stream.h"
 
@@ -15,7 +16,10 @@ enum { ITEM_MAX_BYTES = 4096, NESTING = 64 };
 
 static int keep_item(void *self, struct str json)
 {
+    struct str uid;
+    uint64_t version;
     MUST(json.len > 0 && json.len <= ITEM_MAX_BYTES);
+    MUST(!peek_object(json, &uid, &version) || (uid.len > 0 && version > 0));
     strbuf_add_str(self, json);
     strbuf_putc(self, '\n');
     return 0;

@@ -364,10 +364,23 @@ static const struct pod_request *request_of(int p)
     return world.pods[p].invalid ? NULL : &world.pods[p].request;
 }
 
-static void send(int p, const struct told *told)
+/* What was told last of each pod; version 0: nothing, or it is gone. */
+static struct told last_told[PODS_MAX];
+static uint64_t last_version;
+
+static void remember(int p, const struct told *told)
+{
+    last_told[p] = *told;
+    if (told->facts.shares != NULL)
+        last_told[p].facts.shares = last_told[p].shares;
+}
+
+static void send(int p, struct told *told)
 {
     struct pod_event_result have, want = model_seen(p, told);
     world.pods[p].mark = world.marks[CACHE_PODS];
+    told->facts.version = below(8) == 0 ? 0 : ++last_version;
+    remember(p, told);
     assert_int_equal(
         cache_pod_set(cache, &told->facts, request_of(p), &world.pods[p].policy, &have), 0);
     check_result(&have, &want);
@@ -396,6 +409,30 @@ static int op_pod_bound(void)
     if (old >= 0)
         compare_node(old);
     return n;
+}
+
+/* A list names the pod as it was told last. Where the cache says that this is nothing new, telling it must
+ * change nothing. */
+static int op_pod_same(void)
+{
+    int p = any_pod();
+    struct model_pod *pod = &world.pods[p];
+    struct told told = last_told[p];
+    if (told.facts.version == 0)
+        return -1;
+    struct str uid = told.facts.id.uid;
+    bool want = pod->known && pod->state == BOOKING_BOUND && !pod->only_read;
+    assert_false(cache_pod_same(cache, uid, told.facts.version + 1));
+    assert_int_equal(cache_pod_same(cache, uid, told.facts.version), want);
+    if (!want)
+        return -1;
+    struct model_pod before = *pod;
+    told.event = BOOKING_SEEN_HERE;
+    struct pod_event_result result = model_seen(p, &told);
+    assert_false(result.taken || result.odd || result.moved || result.drifted);
+    assert_memory_equal(&before, pod, sizeof before);
+    pod->mark = world.marks[CACHE_PODS];
+    return pod->node;
 }
 
 static int op_pod_gone(void)
@@ -447,6 +484,7 @@ static int op_learn(void)
     } else {
         want = model_seen(p, &told);
         world.pods[p].mark = world.marks[CACHE_PODS];
+        last_told[p].facts.version = 0;
     }
     check_result(&have, &want);
     return n;
@@ -470,6 +508,7 @@ static int op_settle(void)
     } else if (waits) {
         want = model_seen(p, &told);
         pod->only_read = pod->state == BOOKING_BOUND;
+        last_told[p].facts.version = 0;
     }
     check_result(&have, &want);
     if (old >= 0)
@@ -973,9 +1012,10 @@ static const struct {
     int weight;
     int (*operate)(void);
 } operations[] = {
-    {6, op_node},        {6, op_devices},   {1, op_bad_devices}, {16, op_pod_pending},
-    {12, op_pod_bound},  {8, op_pod_gone},  {1, op_pod_plain},   {4, op_learn},
-    {4, op_settle},      {2, op_list_begin}, {3, op_list_keep},  {2, op_list_end},
+    {6, op_node},        {6, op_devices},    {1, op_bad_devices}, {16, op_pod_pending},
+    {12, op_pod_bound},  {6, op_pod_same},   {8, op_pod_gone},    {1, op_pod_plain},
+    {4, op_learn},       {4, op_settle},     {2, op_list_begin},  {3, op_list_keep},
+    {2, op_list_end},
     {8, op_rank},        {3, op_what_if},   {2, op_look},        {1, op_rules},
     {2, op_expire},      {2, op_await},     {10, op_passed},     {16, op_book},
     {12, op_outcome},    {3, op_waiting},   {2, op_bind_refused},
@@ -1024,6 +1064,7 @@ void cache_model_begin(struct choices from, int node_count, int pod_count)
     assert_true(node_count <= NODES_MAX && pod_count <= PODS_MAX);
     choices = from;
     world = (struct world){.node_count = node_count, .pod_count = pod_count};
+    memset(last_told, 0, sizeof last_told);
     for (int p = 0; p < pod_count; p++)
         world.pods[p] = (struct model_pod){.node = -1, .only = -1};
     cache = cache_new(UNKNOWN_PODS_CLOSE);

@@ -402,6 +402,21 @@ static void an_expired_version_lists_again(void **state)
     assert_int_equal(status_of(FAKE_PODS).lists, 3);
 }
 
+/* The same version is the same pod: what it says is not even read. */
+static void a_list_is_read_where_something_is_new(void **state)
+{
+    (void)state;
+    list(FAKE_PODS, LIST("10", POD("p", "1", "a") "," POD("q", "2", "a") "," POD("r", "3", "a")));
+    watch(FAKE_PODS, EVENT("MODIFIED", POD("r", "12", "a")), FAKE_COMPLETE);
+    watch(FAKE_PODS, EVENT("ERROR", STATUS("410", "Expired", "too old")), FAKE_HOLD);
+    list(FAKE_PODS, LIST("99", POD("p", "1", "b") "," POD("q", "4", "c") "," POD("r", "12", "d")));
+    start();
+    WAIT_FOR(fake_api_wait(FAKE_PODS, FAKE_WATCH, 3));
+    assert_true(shows("node a") && shows("node c"));
+    assert_false(shows("node b") || shows("node d"));
+    assert_true(shows("uid-p bound") && shows("uid-q bound") && shows("uid-r bound"));
+}
+
 static void other_errors_keep_the_version(void **state)
 {
     (void)state;
@@ -874,6 +889,7 @@ int main(void)
         TEST(a_reset_in_a_line_resumes_from_the_last_version),
         TEST(bookmarks_move_the_version),
         TEST(an_expired_version_lists_again),
+        TEST(a_list_is_read_where_something_is_new),
         TEST(other_errors_keep_the_version),
         TEST(a_line_that_is_no_event_lists_again),
         TEST(a_silent_watch_is_found),

@@ -120,6 +120,56 @@ static void test_node_comes_and_goes(void **state)
     assert_int_equal(cores_used("b", &others), -1);
 }
 
+/* A list that names them as they were told last is soon done with them. */
+static void test_relist_of_the_same(void **state)
+{
+    (void)state;
+    struct pod_event_result result;
+    struct pod_request nothing = gpus(0, 0);
+    uint32_t others;
+    add_node("a", 1, 32000);
+    struct pod pod = {.id = {STR("ns"), STR("pod"), STR("pod")},
+                      .node_name = STR("a"),
+                      .host = {1000, GIB / 2},
+                      .version = 7};
+    assert_false(cache_pod_same(cache, pod.id.uid, 7));
+    assert_int_equal(cache_pod_set(cache, &pod, &nothing, &no_policy, &result), 0);
+    see("other", "a", 1, gpus(0, 0));
+    uint32_t mark = cache_list_begin(cache, CACHE_PODS);
+    assert_true(cache_pod_same(cache, pod.id.uid, 7));
+    assert_false(cache_pod_same(cache, pod.id.uid, 8));
+    assert_false(cache_pod_same(cache, STR("other"), 7)); /* whose version was not told */
+    assert_int_equal(cache_list_end(cache, CACHE_PODS, mark), 1);
+    assert_int_equal(cores_used("a", &others), 1);
+    pod.version = 8;
+    pod.host = (struct host_amount){2000, GIB};
+    assert_int_equal(cache_pod_set(cache, &pod, &nothing, &no_policy, &result), 0);
+    assert_false(cache_pod_same(cache, pod.id.uid, 7));
+    assert_true(cache_pod_same(cache, pod.id.uid, 8));
+    assert_int_equal(cores_used("a", &others), 2);
+}
+
+/* Of a pod that holds cards, and not of one that waits, nor of one that something is said about. */
+static void test_relist_of_the_same_with_cards(void **state)
+{
+    (void)state;
+    struct pod_event_result result;
+    struct pod_request half = gpus(1, 50);
+    struct pod pod = {.id = {STR("ns"), STR("pod"), STR("pod")}, .node_name = STR(""), .version = 7};
+    add_node("a", 1, 32000);
+    assert_int_equal(cache_pod_set(cache, &pod, &half, &no_policy, &result), 0);
+    assert_false(cache_pod_same(cache, pod.id.uid, 7));
+    pod.node_name = STR("a");
+    pod.version = 8;
+    assert_int_equal(cache_pod_set(cache, &pod, &half, &no_policy, &result), 0);
+    assert_true(cache_pod_same(cache, pod.id.uid, 8));
+    pod.request_problem = STR("a bad quantity");
+    pod.version = 9;
+    assert_int_equal(cache_pod_set(cache, &pod, NULL, &no_policy, &result), 0);
+    assert_false(cache_pod_same(cache, pod.id.uid, 8));
+    assert_false(cache_pod_same(cache, pod.id.uid, 9));
+}
+
 /* A list that does not name them ends them, in slices. */
 static void test_relist(void **state)
 {
@@ -324,6 +374,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_cpu_and_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_node_comes_and_goes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_relist_of_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_relist_of_the_same_with_cards, setup, teardown),
         cmocka_unit_test_setup_teardown(test_relist, setup, teardown),
         cmocka_unit_test_setup_teardown(test_best_fit_without_tables, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cpu_counts, setup, teardown),
