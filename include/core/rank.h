@@ -18,7 +18,7 @@ struct rank_rule {
     uint32_t max;    /* keep at most so many; 0 = all */
 };
 
-/* A place among the best. */
+/* A candidate for a place among the best. */
 struct ranked {
     int64_t score;
     uint64_t tie;
@@ -31,10 +31,12 @@ struct rank_names {
     const uint32_t *hashes; /* roster_hash() of each, or NULL: not computed yet */
 };
 
+/* Entries that rank_keep() needs to keep `max` of `count`. */
+uint32_t rank_space(uint32_t max, uint32_t count);
+
 /* Of the candidates with REASON_FITS keep the best by score (higher is better), and set the others to
  * REASON_LEFT_OUT. Ties go by a hash of pod UID and node name: the same pod is told the same nodes, and
- * pods in a row are told different ones. `space` has room for the smaller of rule->max and count
- * entries (not needed for max 0). Returns how many are kept. */
+ * pods in a row are told different ones. `space` has rank_space() entries (not needed for max 0). Returns how many are kept. */
 uint32_t rank_keep(const struct rank_rule *rule, struct str uid, const struct rank_names *names,
                    const int64_t *scores, uint32_t count, enum reason *reasons,
                    struct ranked *space);

@@ -127,12 +127,17 @@ static inline void list_name(const struct listing *listing, uint32_t i, const st
 
 /* ---- filter ---- */
 
-/* Does name i + 1 follow in the text after a comma and nothing else? Then there is no room for more
- * than it and two quotes. */
-static bool follows(const struct candidates_call *call, uint32_t i)
+/* The last name of those that fit and follow one another in the text from `first` on, with a comma between
+ * and nothing else: there is no room for more than it and two quotes. */
+static uint32_t last_that_follows(const struct candidates_call *call, const enum reason *reasons,
+                                  uint32_t first)
 {
-    const struct str *name = &call->nodes[i];
-    return call->quoted && call->nodes[i + 1].data == name->data + name->len + 3;
+    const struct str *nodes = call->nodes;
+    uint32_t i = first, end = call->quoted ? call->node_count : 0;
+    while (i + 1 < end && reasons[i + 1] == REASON_FITS &&
+           nodes[i + 1].data == nodes[i].data + nodes[i].len + 3)
+        i++;
+    return i;
 }
 
 /* The names from `first` to `last`, which stand together if they are several. */
@@ -156,10 +161,9 @@ static void write_fitting(const struct candidates_call *call, const enum reason 
     for (uint32_t i = 0; i < call->node_count; i++) {
         if (reasons[i] != REASON_FITS)
             continue;
-        uint32_t first = i;
-        while (i + 1 < call->node_count && reasons[i + 1] == REASON_FITS && follows(call, i))
-            i++;
-        write_names(call, first, i, separator, out);
+        uint32_t last = last_that_follows(call, reasons, i);
+        write_names(call, i, last, separator, out);
+        i = last;
         separator = STR(",");
     }
 }

@@ -75,8 +75,12 @@ size_t reader_index_piece(struct reader_texts *texts, uint32_t place, const char
         return 0;
     const uint32_t *begin = roster->begin + place;
     const char *base = at + 1 - begin[0];
-    for (uint32_t i = 0; i < count; i++)
-        texts->of[from + i] = (struct str){base + begin[i], begin[i + 1] - begin[i] - 3};
+    struct str *of = texts->of + from;
+    for (uint32_t i = 0, here = begin[0]; i < count; i++) {
+        uint32_t next = begin[i + 1];
+        of[i] = (struct str){base + here, next - here - 3};
+        here = next;
+    }
     memcpy(texts->numbers + from, roster->number + place, count * sizeof *texts->numbers);
     memcpy(texts->hashes + from, roster->hash + place, count * sizeof *texts->hashes);
     texts->count += count;

@@ -5,12 +5,10 @@
 
 #include "core/roster.h"
 
-/* By the pod the order of all names changes, and by the name that of all pods. */
-static uint64_t tie_of(uint64_t pod, uint32_t name)
+/* Both are hashes already: this is to give each pod an order of its own. */
+static inline uint64_t tie_of(uint64_t pod, uint32_t name)
 {
-    uint64_t hash = (pod ^ name) * UINT64_C(0xff51afd7ed558ccd);
-    hash = (hash ^ hash >> 32) * UINT64_C(0xc4ceb9fe1a85ec53);
-    return hash ^ hash >> 33;
+    return (pod ^ name) * UINT64_C(0xff51afd7ed558ccd);
 }
 
 static bool better(const struct ranked *a, const struct ranked *b)
@@ -22,32 +20,29 @@ static bool better(const struct ranked *a, const struct ranked *b)
     return a->index < b->index;
 }
 
-/* A heap with the worst of the best on top: n candidates cost n log(max) at worst, whatever their order,
- * and nothing beyond the best is ever sorted. */
-static void sift_down(struct ranked *heap, uint32_t count, uint32_t at)
+/* Bring the `max` best of all to the front, the worst of them last. Some passes over half of what the pass
+ * before looked at (Hoare's selection); no two are equal. */
+static void select_best(struct ranked *all, uint32_t count, uint32_t max)
 {
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= count)
-            return;
-        if (child + 1 < count && better(&heap[child], &heap[child + 1]))
-            child++;
-        if (!better(&heap[at], &heap[child]))
-            return;
-        struct ranked moved = heap[at];
-        heap[at] = heap[child];
-        heap[child] = moved;
-        at = child;
-    }
-}
-
-static void sift_up(struct ranked *heap, uint32_t at)
-{
-    while (at > 0 && better(&heap[(at - 1) / 2], &heap[at])) {
-        struct ranked moved = heap[at];
-        heap[at] = heap[(at - 1) / 2];
-        heap[(at - 1) / 2] = moved;
-        at = (at - 1) / 2;
+    int64_t place = (int64_t)max - 1, low = 0, high = (int64_t)count - 1;
+    while (low < high) {
+        struct ranked pivot = all[place];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (better(&all[i], &pivot))
+                i++;
+            while (better(&pivot, &all[j]))
+                j--;
+            if (i > j)
+                break;
+            struct ranked moved = all[i];
+            all[i++] = all[j];
+            all[j--] = moved;
+        }
+        if (j < place)
+            low = i;
+        if (place < i)
+            high = j;
     }
 }
 
@@ -75,30 +70,44 @@ static uint32_t count_fitting(const enum reason *reasons, uint32_t count)
     return fit;
 }
 
+uint32_t rank_space(uint32_t max, uint32_t count)
+{
+    return max < count / 2 ? 2 * max : count;
+}
+
+/* Candidates are gathered, and whenever there are twice as many as are kept the worse half goes: from then
+ * on only what is better than the worst that is left is looked at closely. */
 static void keep_best(uint32_t max, struct str uid, const struct rank_names *names,
                       const int64_t *scores, uint32_t count, enum reason *reasons,
-                      struct ranked *heap)
+                      struct ranked *space)
 {
+    const uint32_t *hashes = names->hashes;
     uint64_t pod = (uint64_t)roster_hash(uid) * UINT64_C(0x9e3779b97f4a7c15);
-    uint32_t held = 0;
+    uint32_t held = 0, room = rank_space(max, count);
+    int64_t floor = INT64_MIN;
+    uint64_t floor_tie = UINT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         if (reasons[i] != REASON_FITS)
             continue;
         reasons[i] = REASON_LEFT_OUT;
-        if (held == max && scores[i] < heap[0].score)
+        int64_t score = scores[i];
+        if (score < floor)
             continue;
-        uint32_t name = names->hashes != NULL ? names->hashes[i] : roster_hash(names->names[i]);
-        struct ranked candidate = {scores[i], tie_of(pod, name), i};
-        if (held < max) {
-            heap[held] = candidate;
-            sift_up(heap, held++);
-        } else if (better(&candidate, &heap[0])) {
-            heap[0] = candidate;
-            sift_down(heap, held, 0);
+        uint64_t tie = tie_of(pod, hashes != NULL ? hashes[i] : roster_hash(names->names[i]));
+        if (score == floor && tie >= floor_tie)
+            continue;
+        space[held++] = (struct ranked){score, tie, i};
+        if (held == room && max < room) {
+            select_best(space, held, max);
+            held = max;
+            floor = space[max - 1].score;
+            floor_tie = space[max - 1].tie;
         }
     }
-    for (uint32_t i = 0; i < held; i++)
-        reasons[heap[i].index] = REASON_FITS;
+    if (held > max)
+        select_best(space, held, max);
+    for (uint32_t i = 0; i < held && i < max; i++)
+        reasons[space[i].index] = REASON_FITS;
 }
 
 uint32_t rank_keep(const struct rank_rule *rule, struct str uid, const struct rank_names *names,

@@ -51,8 +51,12 @@ uint32_t roster_match(const struct roster *roster, uint32_t place, const char *a
     const uint32_t *begin = roster->begin + place;
     size_t left = roster_bytes(roster, place, roster->count - place);
     size_t same = same_bytes(at, roster->text + begin[0], len < left ? len : left);
-    /* The last name whose closing quote is the same. */
-    uint32_t low = 0, high = roster->count - place;
+    /* The last name whose closing quote is the same: pieces are long, or one name. */
+    uint32_t low = 0, high = 1, most = roster->count - place;
+    while (high < most && begin[high] - 1 - begin[0] <= same) {
+        low = high;
+        high = high < most / 2 ? 2 * high : most;
+    }
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
         if (begin[middle] - 1 - begin[0] <= same)
@@ -67,7 +71,11 @@ bool roster_takes(struct str name)
 {
     if (name.len > NAME_SUBDOMAIN_MAX)
         return false;
-    for (size_t i = 0; i < name.len; i++) {
+    size_t i = 0;
+    for (; name.len - i >= LANE_BYTES; i += LANE_BYTES)
+        if (lane_special(lane_load(name.data + i)) != 0)
+            return false;
+    for (; i < name.len; i++) {
         unsigned char c = (unsigned char)name.data[i];
         if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\')
             return false;

@@ -166,8 +166,7 @@ static int64_t rank(const struct question *question, struct arena *mem, enum rea
         .host = call->pod.host,
         .scores = arena_alloc(mem, call->node_count, sizeof *ranking.scores),
     };
-    uint32_t most = max < call->node_count ? max : call->node_count;
-    struct ranked *space = arena_alloc(mem, most > 0 ? most : 1, sizeof *space);
+    struct ranked *space = arena_alloc(mem, rank_space(max, call->node_count), sizeof *space);
     if (ranking.scores == NULL || space == NULL)
         return -ENOMEM;
     prepare(question, ranking.now_ns);

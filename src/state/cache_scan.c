@@ -222,7 +222,6 @@ struct inquiry {
     enum reason *reasons;    /* REASON_MAX: not judged yet */
     struct ranking *ranking; /* NULL: nothing is scored */
     uint32_t demoted;        /* slot, or NODE_NONE */
-    bool fits;               /* one did */
 };
 
 static struct walk walk_of(struct cache *cache, const struct inquiry *inquiry)
@@ -240,44 +239,76 @@ static void begin_hold(struct cache *cache, const struct inquiry *inquiry, struc
                ranking != NULL ? &ranking->host : NULL, ret);
 }
 
-/* What is remembered of a node, whole; REASON_MAX if it is not. */
-static inline enum reason recollect(const struct memo_entry *entry, const struct node_tag *tag,
-                                    bool scored)
-{
-    bool whole = entry->generation == tag->generation &&
-                 (!scored || entry->scored || entry->reason != REASON_FITS);
-    return whole ? (enum reason)entry->reason : REASON_MAX;
-}
-
-/* Say of each name whether it is a node's and its first, while the marks of this call last, and what is
- * remembered of the node. */
-static void look_at_names(struct cache *cache, const struct scan *scan, struct inquiry *inquiry)
+/* Say of each name whether it is a node's and its first, while the marks of this call last. */
+static void look_at_names(struct cache *cache, const struct inquiry *inquiry)
 {
     struct walk walk = walk_of(cache, inquiry);
-    const struct memo_entry *memo = scan->scoring.pack == NULL ? scan->memo : NULL;
-    const uint32_t own = scan->own, demoted = inquiry->demoted, count = inquiry->count;
     enum reason *reasons = inquiry->reasons;
-    int64_t *scores = inquiry->ranking != NULL ? inquiry->ranking->scores : NULL;
-    uint32_t epoch = cache_next_epoch_locked(cache), first = count;
-    bool fits = false;
+    uint32_t epoch = cache_next_epoch_locked(cache);
+    for (uint32_t i = 0; i < inquiry->count; i++) {
+        uint32_t slot = walk_to(&walk, i);
+        bool first = slot == NODE_NONE || first_named(cache, slot, epoch);
+        reasons[i] = slot == NODE_NONE ? REASON_UNKNOWN_NODE : first ? REASON_MAX : REASON_DUPLICATE;
+        if (inquiry->ranking != NULL)
+            inquiry->ranking->scores[i] = 0;
+    }
+    walk_end(&walk);
+}
+
+/* The same, and what is remembered of each node: what nearly all calls come to. Nodes that are to be looked
+ * at in any case are set apart afterwards. */
+static void recall_nodes(struct cache *cache, const struct memo_entry *memo,
+                         struct inquiry *inquiry)
+{
+    struct walk walk = walk_of(cache, inquiry);
+    struct node_tag *tags = cache->tags;
+    enum reason *reasons = inquiry->reasons;
+    int64_t *scores = inquiry->ranking->scores;
+    uint32_t epoch = cache_next_epoch_locked(cache), count = inquiry->count;
+    bool whole = true;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = walk_to(&walk, i);
-        enum reason reason = REASON_UNKNOWN_NODE;
-        if (slot != NODE_NONE && !first_named(cache, slot, epoch))
+        scores[i] = 0;
+        if (slot == NODE_NONE) {
+            reasons[i] = REASON_UNKNOWN_NODE;
+            continue;
+        }
+        struct node_tag *tag = &tags[slot];
+        const struct memo_entry *entry = &memo[slot];
+        enum reason reason = (enum reason)entry->reason;
+        if (entry->generation != tag->generation)
+            reason = REASON_MAX;
+        if (reason == REASON_FITS) {
+            scores[i] = entry->score;
+            reason = entry->scored ? REASON_FITS : REASON_MAX;
+        }
+        if (tag->scan_epoch == epoch) {
+            scores[i] = 0;
             reason = REASON_DUPLICATE;
-        else if (slot != NODE_NONE)
-            reason = memo != NULL && slot != own && slot != demoted
-                         ? recollect(&memo[slot], &cache->tags[slot], scores != NULL)
-                         : REASON_MAX;
+        }
+        tag->scan_epoch = epoch;
         reasons[i] = reason;
-        if (scores != NULL)
-            scores[i] = reason == REASON_FITS ? memo[slot].score : 0;
-        fits |= reason == REASON_FITS;
-        first = reason == REASON_MAX && first == count ? i : first;
+        whole &= reason != REASON_MAX;
     }
-    inquiry->fits = fits;
-    inquiry->done = first;
+    inquiry->done = whole ? count : 0;
     walk_end(&walk);
+}
+
+/* The node with the pod's own booking, and the one that is demoted, are not as for others. */
+static void set_apart(struct cache *cache, const struct scan *scan, struct inquiry *inquiry)
+{
+    struct walk walk = walk_of(cache, inquiry);
+    if (scan->own == NODE_NONE && inquiry->demoted == NODE_NONE)
+        return;
+    for (uint32_t i = 0; i < inquiry->count; i++) {
+        uint32_t slot = walk_to(&walk, i);
+        if (slot == NODE_NONE || (slot != scan->own && slot != inquiry->demoted) ||
+            inquiry->reasons[i] == REASON_DUPLICATE)
+            continue;
+        inquiry->reasons[i] = REASON_MAX;
+        inquiry->ranking->scores[i] = 0;
+        inquiry->done = 0;
+    }
 }
 
 /* Judge what is left, and score it, until it has been enough for one hold. */
@@ -291,14 +322,19 @@ static void look_at_nodes(struct cache *cache, struct scan *scan, struct inquiry
             continue;
         uint32_t slot = walk_to(&walk, i);
         reasons[i] = slot != NODE_NONE ? judge(cache, scan, slot) : REASON_UNKNOWN_NODE;
-        if (reasons[i] != REASON_FITS)
-            continue;
-        inquiry->fits = true;
-        if (inquiry->ranking != NULL)
+        if (inquiry->ranking != NULL && reasons[i] == REASON_FITS)
             inquiry->ranking->scores[i] =
                 slot == inquiry->demoted ? -1 : score(cache, scan, slot);
     }
     inquiry->done = i;
+}
+
+static bool any_fits(const struct inquiry *inquiry)
+{
+    uint32_t i = 0;
+    while (i < inquiry->count && inquiry->reasons[i] != REASON_FITS)
+        i++;
+    return i < inquiry->count;
 }
 
 /* The lock is held at the beginning and at the end. */
@@ -306,7 +342,12 @@ static void inquire_locked(struct cache *cache, struct inquiry *inquiry)
 {
     struct scan scan;
     begin_hold(cache, inquiry, &scan);
-    look_at_names(cache, &scan, inquiry);
+    if (inquiry->ranking != NULL && scan.memo != NULL && scan.scoring.pack == NULL) {
+        recall_nodes(cache, scan.memo, inquiry);
+        set_apart(cache, &scan, inquiry);
+    } else {
+        look_at_names(cache, inquiry);
+    }
     look_at_nodes(cache, &scan, inquiry);
     while (inquiry->done < inquiry->count) {
         cache_unlock(cache);
@@ -316,7 +357,7 @@ static void inquire_locked(struct cache *cache, struct inquiry *inquiry)
     }
     struct pod_record *self = scan.question.self;
     if (self != NULL)
-        self->rejected = !inquiry->fits && self->state == BOOKING_NONE;
+        self->rejected = self->state == BOOKING_NONE && !any_fits(inquiry);
 }
 
 void cache_scan(struct cache *cache, struct str uid, const struct pod_request *request,
@@ -446,16 +487,26 @@ static bool can_score(const struct cache *cache, const struct scan *scan, uint32
     return allocate_check(&cards, request) == REASON_FITS;
 }
 
+static int64_t score_if_can(const struct cache *cache, struct scan *scan, uint32_t slot)
+{
+    return can_score(cache, scan, slot) ? score(cache, scan, slot) : 0;
+}
+
 /* From `i` on until it has been enough for one hold; returns how far it came. */
 static uint32_t score_nodes(const struct walk *walk, struct scan *scan, uint32_t i, uint32_t count,
                             int64_t *scores)
 {
     const struct cache *cache = walk->cache;
+    const struct memo_entry *memo = scan->scoring.pack == NULL ? scan->memo : NULL;
+    const struct node_tag *tags = cache->tags;
     for (; i < count && !is_tired(scan); i++) {
         uint32_t slot = walk_to(walk, i);
-        bool scored =
-            slot != NODE_NONE && (is_scored(cache, scan, slot) || can_score(cache, scan, slot));
-        scores[i] = scored ? score(cache, scan, slot) : 0;
+        if (slot == NODE_NONE)
+            scores[i] = 0;
+        else if (memo != NULL && memo[slot].scored && memo[slot].generation == tags[slot].generation)
+            scores[i] = memo[slot].score;
+        else
+            scores[i] = score_if_can(cache, scan, slot);
     }
     return i;
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/roster.h"
 #include "rng.h"
 
 enum { MANY = 500 };
@@ -91,6 +92,34 @@ static void test_the_best_are_kept(void **state)
     }
 }
 
+/* There is one order of all, scores and ties: who is among the best ten is among the best eleven. */
+static void test_the_best_few_are_among_the_best_many(void **state)
+{
+    (void)state;
+    struct rng rng = rng_seeded(8);
+    uint32_t hashes[MANY];
+    struct rank_names who = {names, hashes};
+    for (int i = 0; i < MANY; i++)
+        hashes[i] = roster_hash(names[i]);
+    for (int round = 0; round < 300; round++) {
+        uint32_t count = 2 + rng_below(&rng, MANY - 1), max = 1 + rng_below(&rng, count - 1);
+        enum reason few[MANY];
+        struct rank_rule rule = {.max = max};
+        for (uint32_t i = 0; i < count; i++) {
+            scores[i] = round % 3 == 0 ? 0 : rng_below(&rng, round % 3 == 1 ? 3 : 10000);
+            reasons[i] = REASON_FITS;
+        }
+        assert_int_equal(rank_keep(&rule, STR("u"), &who, scores, count, reasons, space), max);
+        assert_int_equal(kept(count), max);
+        memcpy(few, reasons, sizeof few);
+        for (uint32_t i = 0; i < count; i++)
+            reasons[i] = REASON_FITS;
+        assert_int_equal(keep(false, max + 1, "u", count), max + 1);
+        for (uint32_t i = 0; i < count; i++)
+            assert_true(few[i] != REASON_FITS || reasons[i] == REASON_FITS);
+    }
+}
+
 static void test_ties_differ_by_pod_and_not_by_time(void **state)
 {
     (void)state;
@@ -165,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_no_bound_keeps_all),
         CASE(test_the_best_are_kept),
+        CASE(test_the_best_few_are_among_the_best_many),
         CASE(test_ties_differ_by_pod_and_not_by_time),
         CASE(test_ties_are_fair),
         CASE(test_only_the_first),

@@ -16,7 +16,7 @@
 enum { MANY = 60, LONGEST = 60 };
 
 static struct rng rng;
-static char texts[MANY][LONGEST + 4];
+static char texts[MANY][LONGEST + 12];
 static struct str names[MANY];
 
 /* Names that have much in common: short ones, the beginnings of others, the empty one. */

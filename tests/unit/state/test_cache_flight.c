@@ -304,6 +304,9 @@ static void test_demoted_is_what_was_named_alone(void **state)
     assert_true(ranking.ret_again);
     assert_int_equal(scores[0], -1);
     assert_true(scores[1] > 0);
+    /* For this pod only. */
+    cache_rank(cache, STR("another"), &half, names, 2, reasons, &ranking);
+    assert_true(scores[0] > 0 && scores[0] == scores[1]);
     /* After a bind it was not refused by others. */
     assert_int_equal(hold("a", "n", SECOND), PASSED_HELD);
     assert_int_equal(book("a", "gone"), BOOK_NO_FIT);
