@@ -24,7 +24,7 @@ part() {
     "$@" 2>&1 | tee "$out/$name.log"
     status=$?
     if [ "$status" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-    summary+=("$(printf '%-11s %-6s %5d s  %s' "$name" "$([ "$status" -eq 0 ] && echo met || echo FAILED)" \
+    summary+=("$(printf '%-12s %-6s %5d s  %s' "$name" "$([ "$status" -eq 0 ] && echo met || echo FAILED)" \
         $((SECONDS - start)) "$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$out/$name.log" | tail -n 1)")")
 }
 
@@ -38,6 +38,8 @@ part mutation "$MAKE" mutation
 part model "$MAKE" model
 part hostile env HOSTILE=1 "$MAKE" test-integration TEST=test_hostile
 part stories "$MAKE" e2e
+part stories-asan "$MAKE" CC=clang SAN=address,undefined e2e
+part stories-tsan "$MAKE" SAN=thread e2e
 part chaos env CHAOS_REPORT="$PWD/$out/figures" CHAOS_KILLS="$(scaled 1000 10)" CHAOS_FILLS="$(scaled 20 2)" \
     CHAOS_SOAK_S="$(scaled 1800 20)" "$MAKE" e2e TEST=test_chaos
 part fuzz "$MAKE" fuzz RUNS="$(scaled 10000000 10000)"

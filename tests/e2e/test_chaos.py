@@ -300,4 +300,6 @@ def test_soak(plane, cluster, follow, start_scheduler):
     fds = [max(fds for _, fds in part) for part in (early, late)]
     report(seconds=SOAK_S, steps=sum(churn.counts.values()), checks=checks, over_committed=0, leaked=0,
            rss_kib_in_the_second_and_last_third=rss, descriptors=fds)
-    assert rss[1] <= rss[0] * 1.1 + 1024 and fds[1] <= fds[0] + 16, samples
+    assert fds[1] <= fds[0] + 16, samples
+    # A sanitizer keeps what was freed; its own check of leaks runs at the end.
+    assert os.environ.get("SAN") or rss[1] <= rss[0] * 1.1 + 1024, samples
