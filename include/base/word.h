@@ -79,7 +79,11 @@ static inline lane_set lane_equal(lane bytes, char byte)
 /* The bytes below 0x20 and above 0x7f. */
 static inline lane_set lane_not_plain(lane bytes)
 {
+#ifdef __clang__
     return (lane_set)bytes < (lane_set){0} + 0x20;
+#else /* gcc turns it round, and then needs another instruction */
+    return (lane_set)__builtin_ia32_pcmpgtb128((lane){0} + 0x20, bytes);
+#endif
 }
 
 /* Are all bytes the same? */

@@ -43,10 +43,8 @@ struct reader_token;
 struct reader_iter {
     const char *at;
     const char *end;
-    const struct reader_token *token; /* of the next value or key, where that is noted; then the text
-                                         that its places are in, and the end of the tokens */
-    const struct reader_token *behind;
-    const char *text;
+    const struct reader_token *token, *behind; /* of the next value or key, where those are noted, and
+                                                  behind the last */
 };
 
 /* Start on the items of an array or the members of an object. */
@@ -59,14 +57,18 @@ bool reader_next_item(struct reader_iter *iter, struct str *ret_value);
  * nothing moved if it is something else, or at the end. */
 bool reader_next_text(struct reader_iter *iter, struct str *ret_text);
 
+/* Keys are compared in this room; a longer key with escapes in it equals no known name. */
+#define READER_KEY_MAX 512
+
 /* The next member of an object, its key still with quotes and escapes; false at its end. */
 bool reader_next_member(struct reader_iter *iter, struct str *ret_key, struct str *ret_value);
 
+/* The same with the text of its key, as reader_key() gives it. */
+bool reader_next_named(struct reader_iter *iter, char buffer[READER_KEY_MAX], struct str *ret_name,
+                       struct str *ret_value);
+
 /* Number of items of an array or members of an object, cut at UINT32_MAX. */
 uint32_t reader_count(struct str container);
-
-/* Keys are compared in this room; a longer key with escapes in it equals no known name. */
-#define READER_KEY_MAX 512
 
 /* The text of a key: a slice of it when there is no escape, else decoded into `buffer`. An escaped key
  * that is too long gives data NULL. */

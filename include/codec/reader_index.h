@@ -22,7 +22,8 @@
 
 /* A key or value; those of its parts follow it. */
 struct reader_token {
-    uint32_t start, end; /* in the text */
+    const char *start;
+    uint32_t length;
     uint16_t count;      /* it and its parts */
     bool parts_missing;  /* not all of them are noted */
     bool plain;          /* a string without escapes; some that are, are not called so */

@@ -24,9 +24,8 @@ int amount_decode(enum device_kind kind, const struct reader_field *resources, s
     bool has_current[DIM_MAX] = {false};
     struct reader_iter iter = reader_iterate(resources->value);
     UNSET char buffer[READER_KEY_MAX];
-    struct str key, value;
-    while (reader_next_member(&iter, &key, &value)) {
-        struct str name = reader_key(key, buffer);
+    struct str name, value;
+    while (reader_next_named(&iter, buffer, &name, &value)) {
         enum dimension dim = device_dimension_find(kind, name);
         if (dim == DIM_MAX)
             continue;

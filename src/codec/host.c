@@ -18,30 +18,39 @@ static struct str quantity_text(struct str value, char buffer[READER_KEY_MAX])
     }
 }
 
-static bool find_amount(const struct reader_field *map, const char *name,
-                        int (*parse)(struct str, int64_t *, struct error *), int64_t *ret)
+/* What `value` comes to goes to *ret, unless it is missing, null or something else. */
+static void take_amount(struct str value, int (*parse)(struct str, int64_t *, struct error *),
+                        int64_t *ret)
 {
     UNSET char buffer[READER_KEY_MAX];
-    struct str value;
-    if (map->value.data == NULL || reader_type(map->value) != READER_OBJECT ||
-        !reader_find(map->value, name, &value))
-        return false;
+    if (value.data == NULL)
+        return;
     struct str text = quantity_text(value, buffer);
     if (text.data == NULL)
-        return false;
+        return;
     struct error why;
     int64_t amount = 0;
     int rc = parse(text, &amount, &why);
     if (rc == -ERANGE)
         amount = INT64_MAX;
     *ret = amount > 0 && (rc == 0 || rc == -ERANGE) ? amount : 0;
-    return true;
 }
 
 void host_amount_override(const struct reader_field *map, struct host_amount *amount)
 {
-    find_amount(map, "cpu", quantity_parse_milli, &amount->cpu_milli);
-    find_amount(map, "memory", quantity_parse, &amount->memory_bytes);
+    UNSET char buffer[READER_KEY_MAX];
+    struct str name, value, cpu = {NULL, 0}, memory = {NULL, 0};
+    if (map->value.data == NULL || reader_type(map->value) != READER_OBJECT)
+        return;
+    struct reader_iter iter = reader_iterate(map->value);
+    while (reader_next_named(&iter, buffer, &name, &value)) { /* the last one of a name counts */
+        if (str_is(name, "cpu"))
+            cpu = value;
+        else if (str_is(name, "memory"))
+            memory = value;
+    }
+    take_amount(cpu, quantity_parse_milli, &amount->cpu_milli);
+    take_amount(memory, quantity_parse, &amount->memory_bytes);
 }
 
 struct host_amount host_amount_decode(const struct reader_field *map)

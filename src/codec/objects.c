@@ -185,10 +185,9 @@ static int decode_device_plugin(const struct reader_field *amounts, bool *ret, s
         return rc;
     struct reader_iter iter = reader_iterate(amounts->value);
     UNSET char buffer[READER_KEY_MAX];
-    struct str key, value;
-    while (reader_next_member(&iter, &key, &value)) {
+    struct str name, value;
+    while (reader_next_named(&iter, buffer, &name, &value)) {
         bool deprecated;
-        struct str name = reader_key(key, buffer);
         enum resource resource = resource_find(name, &deprecated);
         int64_t cards = 0;
         if (resource == RESOURCE_MAX || !resource_is_vendors(resource))

@@ -20,9 +20,8 @@ static int decode_resources(const struct reader_field *map, struct resources *re
     bool has_current[RESOURCE_MAX] = {false};
     struct reader_iter iter = reader_iterate(map->value);
     UNSET char buffer[READER_KEY_MAX];
-    struct str key, value;
-    while (reader_next_member(&iter, &key, &value)) {
-        struct str name = reader_key(key, buffer);
+    struct str name, value;
+    while (reader_next_named(&iter, buffer, &name, &value)) {
         bool deprecated = false;
         enum resource resource = resource_find(name, &deprecated);
         if (resource == RESOURCE_MAX)
@@ -155,9 +154,8 @@ static int decode_words(struct str annotations, struct arena *mem, struct pod *p
     };
     struct reader_iter iter = reader_iterate(annotations);
     UNSET char buffer[READER_KEY_MAX];
-    struct str key, value;
-    while (reader_next_member(&iter, &key, &value)) {
-        struct str name = reader_key(key, buffer);
+    struct str name, value;
+    while (reader_next_named(&iter, buffer, &name, &value)) {
         for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
             if (!str_eq(name, words[i].key))
                 continue;

@@ -84,30 +84,33 @@ struct reader_iter reader_iterate(struct str container)
     if (token != NULL && !token->parts_missing) {
         iter.token = token + 1;
         iter.behind = token + token->count;
-        iter.text = container.data - token->start;
     }
     return iter;
 }
 
-static inline struct str noted_text(const struct reader_iter *iter)
+static inline struct str noted_text(const struct reader_token *token)
 {
-    return (struct str){iter->text + iter->token->start, iter->token->end - iter->token->start};
+    return (struct str){token->start, token->length};
 }
 
-static inline bool next_item(struct reader_iter *iter, struct str *ret_value)
+static bool next_by_bytes(struct reader_iter *iter, struct str *ret_value)
 {
-    if (iter->text != NULL) {
-        if (iter->token == iter->behind)
-            return false;
-        *ret_value = noted_text(iter);
-        iter->token += iter->token->count;
-        return true;
-    }
     if (!skip_between(iter))
         return false;
     const char *start = iter->at;
     iter->at = value_end(start, iter->end);
     *ret_value = (struct str){start, (size_t)(iter->at - start)};
+    return true;
+}
+
+static inline bool next_item(struct reader_iter *iter, struct str *ret_value)
+{
+    if (iter->token == NULL)
+        return next_by_bytes(iter, ret_value);
+    if (iter->token == iter->behind)
+        return false;
+    *ret_value = noted_text(iter->token);
+    iter->token += iter->token->count;
     return true;
 }
 
@@ -120,7 +123,7 @@ static bool next_noted_text(struct reader_iter *iter, struct str *ret_text)
 {
     if (iter->token == iter->behind)
         return false;
-    struct str value = noted_text(iter);
+    struct str value = noted_text(iter->token);
     if (value.data[0] != '"' || memchr(value.data, '\\', value.len) != NULL)
         return false;
     *ret_text = (struct str){value.data + 1, value.len - 2};
@@ -130,7 +133,7 @@ static bool next_noted_text(struct reader_iter *iter, struct str *ret_text)
 
 bool reader_next_text(struct reader_iter *iter, struct str *ret_text)
 {
-    if (iter->text != NULL)
+    if (iter->token != NULL)
         return next_noted_text(iter, ret_text);
     struct reader_iter ahead = *iter;
     if (!skip_between(&ahead) || *ahead.at != '"')
@@ -156,7 +159,6 @@ bool reader_next_member(struct reader_iter *iter, struct str *ret_key, struct st
     return next_item(iter, ret_key) && next_item(iter, ret_value);
 }
 
-/* reader_next_member() and reader_key(). */
 static inline bool next_named(struct reader_iter *iter, char buffer[READER_KEY_MAX],
                               struct str *ret_name, struct str *ret_value)
 {
@@ -166,6 +168,12 @@ static inline bool next_named(struct reader_iter *iter, char buffer[READER_KEY_M
         return false;
     *ret_name = plain ? between_quotes(key) : reader_key(key, buffer);
     return next_item(iter, ret_value);
+}
+
+bool reader_next_named(struct reader_iter *iter, char buffer[READER_KEY_MAX], struct str *ret_name,
+                       struct str *ret_value)
+{
+    return next_named(iter, buffer, ret_name, ret_value);
 }
 
 uint32_t reader_count(struct str container)
@@ -239,6 +247,18 @@ static char escaped_byte(char c)
     }
 }
 
+/* Copy some bytes that are no escapes, at least the first. They go to no more than there is behind `at`. */
+static inline size_t copy_plain(const char *at, const char *end, char *out)
+{
+    if (end - at < WORD_BYTES) {
+        *out = *at;
+        return 1;
+    }
+    uint64_t stops = word_equal(word_load(at), '\\');
+    memcpy(out, at, WORD_BYTES);
+    return stops != 0 ? (size_t)__builtin_ctzll(stops) / 8 : WORD_BYTES;
+}
+
 /* Decode what stands between the quotes. It never grows: `out` has room for raw.len bytes. */
 static size_t unescape(struct str raw, char *out)
 {
@@ -247,7 +267,9 @@ static size_t unescape(struct str raw, char *out)
     size_t length = 0;
     while (at < end) {
         if (*at != '\\') {
-            out[length++] = *at++;
+            size_t plain = copy_plain(at, end, out + length);
+            at += plain;
+            length += plain;
             continue;
         }
         at++;
@@ -307,15 +329,15 @@ size_t reader_string_length(struct str value)
         return raw.len;
     const char *at = raw.data;
     const char *end = raw.data + raw.len;
-    size_t length = 0;
-    while (at < end) {
+    size_t length = raw.len;
+    while ((at = memchr(at, '\\', (size_t)(end - at))) != NULL) {
         char scratch[4];
-        if (*at++ != '\\')
-            length++;
-        else if (*at == 'u')
+        const char *escape = at++;
+        if (*at == 'u')
             length += put_utf8(take_code_point(&at, end), scratch);
         else
             (void)at++, length++;
+        length -= (size_t)(at - escape);
     }
     return length;
 }
@@ -351,7 +373,7 @@ static inline bool folds_to(struct str key, const char *name, size_t length)
 {
     return key.len == length &&
            (length == 0 || ((key.data[0] ^ name[0]) & ~0x20) == 0) &&
-           strncasecmp(key.data, name, length) == 0;
+           (memcmp(key.data, name, length) == 0 || strncasecmp(key.data, name, length) == 0);
 }
 
 static struct str unless_null(struct str value)

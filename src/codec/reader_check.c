@@ -218,11 +218,11 @@ static const char *check_word(struct checker *c, const char *at, struct str word
 
 _Static_assert(READER_INDEX_MAX <= UINT16_MAX, "a token counts all its parts");
 
-static inline void fill_token(struct reader_token *token, const char *text, const char *start,
-                              const char *behind, bool plain)
+static inline void fill_token(struct reader_token *token, const char *start, const char *behind,
+                              bool plain)
 {
-    token->start = (uint32_t)(start - text);
-    token->end = (uint32_t)(behind - text);
+    token->start = start;
+    token->length = (uint32_t)(behind - start);
     token->count = 1;
     token->parts_missing = false;
     token->plain = plain;
@@ -242,7 +242,7 @@ static inline struct reader_token *token_room(struct checker *c, struct reader_t
 static void note(struct checker *c, const char *start, const char *behind)
 {
     c->free = token_room(c, c->free);
-    fill_token(c->free++, c->start, start, behind, false);
+    fill_token(c->free++, start, behind, false);
 }
 
 /* The array or object that starts at `at`, with room left in c->opened. */
@@ -258,7 +258,7 @@ static inline void close_container(struct checker *c, const char *behind,
                                    const struct reader_token *free)
 {
     struct reader_token *token = c->opened[--c->depth].token;
-    token->end = (uint32_t)(behind - c->start);
+    token->length = (uint32_t)(behind - token->start);
     token->count = (uint16_t)(free - token);
     token->parts_missing |= c->noted != NULL;
 }
@@ -450,21 +450,21 @@ static inline const char *near_quote(const char *at)
         if (stops == 0)
             return at + LANE_BYTES - 1;
     }
-    return at + __builtin_ctz(stops);
+    return at + (unsigned)__builtin_ctz(stops);
 }
 
-static inline void usual_note(const struct checker *c, struct usual *u, const char *behind, bool plain)
+static inline void usual_note(struct usual *u, const char *behind, bool plain)
 {
-    fill_token(u->free++, c->start, u->at, behind, plain);
+    fill_token(u->free++, u->at, behind, plain);
 }
 
 /* A key is at u->at. False: it is none that is plain, with the colon next to it. */
-static inline bool usual_key(const struct checker *c, struct usual *u)
+static inline bool usual_key(struct usual *u)
 {
     const char *quote = near_quote(u->at + 1);
     if (*u->at != '"' || quote[0] != '"' || quote[1] != ':')
         return false;
-    usual_note(c, u, quote + 1, true);
+    usual_note(u, quote + 1, true);
     u->at = quote + 2;
     return true;
 }
@@ -475,7 +475,7 @@ static bool unusual_key(struct checker *c, struct usual *u)
     const char *behind = *u->at == '"' ? check_string_from(c, u->at + 1) : NULL;
     if (behind == NULL || !is_at(c, behind, ':'))
         return false;
-    usual_note(c, u, behind, false);
+    usual_note(u, behind, false);
     u->at = behind + 1;
     return true;
 }
@@ -486,7 +486,7 @@ static inline bool usual_scalar(struct checker *c, struct usual *u)
     if (*u->at == '"') {
         const char *quote = near_quote(u->at + 1);
         if (*quote == '"') {
-            usual_note(c, u, quote + 1, true);
+            usual_note(u, quote + 1, true);
             u->at = quote + 1;
             return true;
         }
@@ -494,7 +494,7 @@ static inline bool usual_scalar(struct checker *c, struct usual *u)
     const char *behind = check_scalar(c, u->at);
     if (behind == NULL)
         return false;
-    usual_note(c, u, behind, false);
+    usual_note(u, behind, false);
     u->at = behind;
     return true;
 }
@@ -503,7 +503,7 @@ static inline void usual_open(struct checker *c, struct usual *u, bool object)
 {
     c->opened[c->depth].token = u->free;
     c->opened[c->depth++].close = u->close = object ? '}' : ']';
-    usual_note(c, u, u->at, false);
+    usual_note(u, u->at, false);
     u->at++;
     if (object)
         u->next = *u->at == '"' ? CHECK_KEY : CHECK_FIRST_KEY;
@@ -521,7 +521,7 @@ static inline bool usual_container(struct checker *c, struct usual *u)
         usual_open(c, u, object);
         return true;
     }
-    usual_note(c, u, u->at + 2, false);
+    usual_note(u, u->at + 2, false);
     u->at += 2;
     u->next = CHECK_BEHIND;
     return true;
@@ -550,7 +550,7 @@ static inline bool usual_round(struct checker *c, struct usual *u)
         u->next = u->close == '}' ? CHECK_KEY : CHECK_VALUE;
     }
     if (u->next == CHECK_KEY) {
-        bool usual = usual_key(c, u);
+        bool usual = usual_key(u);
         if (!usual && !unusual_key(c, u))
             return false;
         u->next = CHECK_VALUE;

@@ -104,22 +104,22 @@ const struct reader_token *reader_index_find(const char *at)
     if (index == NULL || index->text == NULL || at < index->text ||
         at >= index->text + index->length)
         return NULL;
-    uint32_t start = (uint32_t)(at - index->text), low = 0, high = index->count;
+    uint32_t low = 0, high = index->count;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (index->of[middle].start < start)
+        if (index->of[middle].start < at)
             low = middle + 1;
         else
             high = middle;
     }
-    bool found = low < index->count && index->of[low].start == start;
+    bool found = low < index->count && index->of[low].start == at;
     return found ? &index->of[low] : NULL;
 }
 
 const char *reader_index_behind(const char *at)
 {
     const struct reader_token *token = reader_index_find(at);
-    return token != NULL ? current->text + token->end : NULL;
+    return token != NULL ? token->start + token->length : NULL;
 }
 
 bool reader_index_accepted(struct str text, uint32_t nesting)
