@@ -283,6 +283,9 @@ void cache_give_back_locked(struct card_copy *copy, const struct pod_record *pod
 void cache_roster_done(struct cache *cache);
 int cache_roster_check_locked(struct cache *cache, struct error *err);
 
+/* After any change of a node's cards, or of what is charged on them: add up what is left. */
+void cache_add_up_locked(struct cache *cache, struct node *node);
+
 /* Copy the node's cards; `to` must not move afterwards. */
 void cache_copy_locked(const struct cache *cache, const struct node *node, struct card_copy *to);
 
