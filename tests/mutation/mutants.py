@@ -47,8 +47,7 @@ MUTANTS = [
      "return value <= cards ? \"is less than 1 on each card\" : NULL;"),
     # ---- which nodes are named ----
     ("src/core/rank.c", "return a->score > b->score;", "return a->score < b->score;"),
-    ("src/core/rank.c", "if (child + 1 < count && better(&heap[child], &heap[child + 1]))",
-     "if (child + 1 < count && better(&heap[child + 1], &heap[child]))"),
+    ("src/core/rank.c", "place = (int64_t)max - 1", "place = (int64_t)max"),
     ("src/core/rank.c", "if (reasons[i] == REASON_FITS && scores[i] < best)", "if (scores[i] < best)"),
     # ---- the life of a booking ----
     ("src/state/booking.c", "[BOOKING_FORGET] = ODD(BOUND, KEEP),", "[BOOKING_FORGET] = ODD(NONE, RELEASE),"),
@@ -82,7 +81,7 @@ MUTANTS = [
     ("src/state/cache_query.c", "unknown -= victim->trust == CHARGE_UNKNOWN;", ""),
     ("src/state/cache_query.c", "if (victim == NULL || victim->node != slot || victim->scan_epoch == epoch)",
      "if (victim == NULL || victim->node != slot)"),
-    ("src/state/cache_scan.c", "self->rejected = !inquiry->fits && self->state == BOOKING_NONE;", "self->rejected = !inquiry->fits;"),
+    ("src/state/cache_scan.c", "self->rejected = self->state == BOOKING_NONE && !any_fits(inquiry);", "self->rejected = !any_fits(inquiry);"),
     ("src/state/cache_query.c", "self != NULL && self->node == slot ? verdict_without(cache, node, request, self)",
      "false ? verdict_without(cache, node, request, self)"),
     # ---- between filter and bind, and who waits ----
