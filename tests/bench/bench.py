@@ -212,8 +212,9 @@ def growth_rows(directory, scale):
 
 
 FILTERS = ("cache_rank", "cache_scan", "cache_score")
-SHORT = ("cache_pod_set", "cache_pod_remove", "cache_pod_find", "cache_node_set", "cache_node_remove",
-         "cache_devices_set", "cache_devices_remove", "cache_book", "cache_confirm", "cache_forget",
+SHORT = ("cache_pod_set", "cache_pod_same", "cache_pod_remove", "cache_pod_find",
+         "cache_prepare_cards", "cache_node_set", "cache_node_remove", "cache_devices_set",
+         "cache_devices_remove", "cache_book", "cache_confirm", "cache_forget",
          "cache_outcome_unknown", "cache_passed", "cache_await", "cache_removals")
 
 
