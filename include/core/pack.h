@@ -23,7 +23,7 @@
 #define PACK_TYPICAL_MAX   256 /* typical pods of the fragmentation measure */
 #define PACK_TYPICAL_WORDS (PACK_TYPICAL_MAX / 64)
 #define PACK_SCARCE_MAX    64 /* multi-card specs that have a price */
-#define PACK_GROUPS_MAX    64 /* sets of models that pods ask for */
+#define PACK_GROUPS_MAX    128 /* sets of models that pods ask for */
 
 #define PACK_CARDS_MAX     256 /* cards of one node */
 
@@ -62,12 +62,15 @@ struct pack_weights {
     double cpu_scale;     /* of the CPU that a unit of value is taken to need; at most 0.9 */
     double fragmentation; /* of a whole card's growth of F */
     double card_fit;      /* of a free card: the fuller card first */
-    double node_fit;      /* of a node's free cards: the fuller node first */
+    double node_fit;      /* of a node's free cards, per root of the cluster's: the fuller node first */
     double core_fit;      /* of a node's free cores */
+    double blind_core;    /* the same, in free cards, when nothing is known of what CPU serves */
     double model;         /* of the price of a card model */
     double scarcity;      /* highest price of a copy, per share of the mix and card */
     double fade; /* copies at which that price has fallen to 1/e, per root of the cluster's cards */
-    double rank; /* of the last node's place in the order */
+    double rank;  /* of the last node's place in the order */
+    double blind_rank; /* the same when nothing is known of the mix */
+    double bound; /* part of the demand that is taken to be bound to models while no pod is */
 };
 
 extern const struct pack_weights pack_default_weights;
@@ -107,7 +110,7 @@ struct pack_group {
 
 /* What was learned, by pack_learn. */
 struct pack_tables {
-    struct pack_weights weights;
+    struct pack_weights weights; /* for this cluster and mix: node_fit is of one free card */
     double value[PACK_CELLS + 1]; /* of so many free cells on one card; a whole one is worth 1 */
     double fade;                  /* copies */
     struct pack_curve cpu[PACK_MODELS_MAX], memory[PACK_MODELS_MAX];

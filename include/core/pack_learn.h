@@ -19,9 +19,10 @@ struct pack_mix {
     uint32_t models;        /* how many the cluster has */
     uint32_t cluster_cards; /* how many cards; sets how fast scarcity fades */
     /* Of a mix that is only a sample: as many pods, of the largest value seen, are taken to be
-     * missing on each model that is present. Counts only if some pods are bound to models at all. */
+     * missing on each model that has cards. Counts only if some pods are bound to models at all. */
     double missing;
-    uint64_t present; /* models that some cards are of, as bits; 0: all of them */
+    uint32_t cards[PACK_MODELS_MAX];   /* of each model; all 0: not known, then they are alike */
+    uint32_t largest[PACK_MODELS_MAX]; /* cards of the largest node of each; 0: not known */
     uint32_t guessed; /* the last so many demands are a guess, which knows nothing of models */
 };
 
@@ -31,8 +32,9 @@ size_t pack_learn_points(uint32_t demands, uint32_t models);
 /* Bytes of memory, aligned for any type, that pack_learn works in and leaves again. */
 size_t pack_learn_work_bytes(uint32_t demands);
 
-/* Learn tables. They point into `points`; `work` is free again. An empty mix gives tables that make
- * pack plain best fit. */
+/* Learn tables. They point into `points`; `work` is free again. A mix without GPUs gives tables that make pack
+ * a best fit of cards, then nodes, where CPU weighs beside GPUs; while no pod is bound to models, a small part
+ * of the demand is taken to be, on each by its cards. */
 void pack_learn(const struct pack_mix *mix, const struct pack_weights *weights,
                 struct pack_point *points, void *work, struct pack_tables *ret);
 

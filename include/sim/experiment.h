@@ -21,6 +21,7 @@ struct experiment {
     struct clock clock;     /* of the whole experiment */
     struct clock cpu_clock; /* of one decision: what this thread computed, not what it waited */
     enum learn learn;
+    const struct trace *mix; /* on the same nodes: LEARN_LIST learns its list; NULL: the trace's own */
     bool no_cache;          /* score every node in every decision */
 };
 

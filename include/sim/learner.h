@@ -34,9 +34,10 @@ const char *learn_name(enum learn learn);
 /* The way to learn called `name`, or LEARN_MAX. */
 enum learn learn_find(struct str name);
 
-/* Tables as they are before the first pod. Memory is arena's. 0 or -ENOMEM. */
-int learner_init(struct learner *learner, const struct trace *trace, enum learn from,
-                 struct arena *arena);
+/* Tables as they are before the first pod; LEARN_LIST learns the list of `mix`, on the same nodes as the trace or
+ * that itself. Memory is arena's. 0 or -ENOMEM. */
+int learner_init(struct learner *learner, const struct trace *trace, const struct trace *mix,
+                 enum learn from, struct arena *arena);
 
 /* Count a pod; true when the tables are new. */
 bool learner_see(struct learner *learner, uint32_t spec);

@@ -13,6 +13,7 @@ struct report_head {
     uint32_t churn; /* arrivals; 0: inflation */
     double load;    /* of churn */
     enum learn learn;
+    const char *mix; /* file whose list was learned, or NULL: that of pods */
     bool no_cache;
 };
 

@@ -29,6 +29,7 @@ enum {
     OPTION_LOAD,
     OPTION_POLICY,
     OPTION_LEARN,
+    OPTION_MIX,
     OPTION_NO_CACHE,
     OPTION_JSON,
 };
@@ -57,6 +58,7 @@ static void usage(FILE *out)
         "      --learn FROM       learn tables from the whole list of pods (list), from those that\n"
         "                         came so far (seen), keep the shipped guess (prior), or know\n"
         "                         nothing\n"
+        "      --mix FILE         with --learn list: learn from this list of pods, not from --pods\n"
         "      --no-cache         score every node in every decision\n"
         "      --json             print one JSON object\n"
         "  -h, --help             print this and exit\n"
@@ -139,6 +141,9 @@ static int take_option(int option, const char *value, struct command *command, s
         return take_policy(value, command, err);
     case OPTION_LEARN:
         return take_learn(value, &head->learn, err);
+    case OPTION_MIX:
+        head->mix = value;
+        break;
     case OPTION_NO_CACHE:
         head->no_cache = true;
         break;
@@ -161,6 +166,8 @@ static int check(const struct command *command, struct error *err)
         return error_set(err, -EINVAL, "--nodes, --pods and --policy are needed; see --help");
     if (head->order != NULL && (command->seeded || head->churn > 0))
         return error_set(err, -EINVAL, "--order does not go with --seed or --churn");
+    if (head->mix != NULL && head->learn != LEARN_LIST)
+        return error_set(err, -EINVAL, "--mix goes with --learn list only");
     return 0;
 }
 
@@ -175,6 +182,7 @@ static int parse(int argc, char **argv, struct command *ret, struct error *err)
         {"load", required_argument, NULL, OPTION_LOAD},
         {"policy", required_argument, NULL, OPTION_POLICY},
         {"learn", required_argument, NULL, OPTION_LEARN},
+        {"mix", required_argument, NULL, OPTION_MIX},
         {"no-cache", no_argument, NULL, OPTION_NO_CACHE},
         {"json", no_argument, NULL, OPTION_JSON},
         {"help", no_argument, NULL, 'h'},
@@ -202,8 +210,9 @@ static int64_t thread_cpu_ns(void *self)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static int run_on(const struct command *command, const struct trace *trace, struct arena *arena,
-                  struct experiment_result *ret, struct error *err)
+static int run_on(const struct command *command, const struct trace *trace,
+                  const struct trace *mix, struct arena *arena, struct experiment_result *ret,
+                  struct error *err)
 {
     const struct report_head *head = &command->head;
     const struct experiment experiment = {
@@ -212,6 +221,7 @@ static int run_on(const struct command *command, const struct trace *trace, stru
         .clock = clock_system(),
         .cpu_clock = {.now_ns = thread_cpu_ns},
         .learn = head->learn,
+        .mix = head->mix != NULL ? mix : NULL,
         .no_cache = head->no_cache,
     };
     struct sim_random random = {head->seed};
@@ -247,16 +257,19 @@ static int print(const struct command *command, const struct experiment_result *
 
 static int run(const struct command *command, struct error *err)
 {
-    struct trace trace = {0};
+    struct trace trace = {0}, mix = {0};
     struct arena arena;
     struct experiment_result result;
     arena_init(&arena, 0);
     int rc = trace_read(command->head.nodes, command->head.pods, &trace_manifests, &trace, err);
+    if (rc == 0 && command->head.mix != NULL)
+        rc = trace_read(command->head.nodes, command->head.mix, &trace_manifests, &mix, err);
     if (rc == 0)
-        rc = run_on(command, &trace, &arena, &result, err);
+        rc = run_on(command, &trace, &mix, &arena, &result, err);
     if (rc == 0)
         rc = print(command, &result, err);
     arena_done(&arena);
+    trace_done(&mix);
     trace_done(&trace);
     return rc;
 }

@@ -15,13 +15,16 @@
 const struct pack_weights pack_default_weights = {
     .cpu_scale = 0.9,
     .fragmentation = 0.12,
-    .card_fit = 2e-4,
-    .node_fit = 6e-4,
+    .card_fit = 1e-2,
+    .node_fit = 0.0472,
     .core_fit = 6e-6,
+    .blind_core = 1 / 30.0,
     .model = 0.2,
     .scarcity = 60.0,
     .fade = 0.15225,
     .rank = 0.002,
+    .blind_rank = 2e-4,
+    .bound = 0.02,
 };
 
 /* A node's state, or what a placement would leave of it, as the terms of the gain read it. */

@@ -218,30 +218,69 @@ static void add_to_group(struct pack_tables *tables, uint64_t models, double wei
     tables->groups[g].share += weight;
 }
 
+static uint32_t count_cards(const struct pack_mix *mix)
+{
+    uint32_t cards = 0;
+    for (uint32_t model = 0; model < mix->models; model++)
+        cards += mix->cards[model];
+    return cards;
+}
+
 /* A large pod that may only go to one model comes seldom and must not find that model full. */
 static void add_missing(const struct pack_mix *mix, double largest, struct pack_tables *tables)
 {
+    bool known = count_cards(mix) > 0;
     for (uint32_t model = 0; model < mix->models; model++)
-        if (mix->present == 0 || pack_allows(mix->present, model))
+        if (!known || mix->cards[model] > 0)
             add_to_group(tables, UINT64_C(1) << model, mix->missing * largest);
+}
+
+/* Nobody asked for a model, but somebody may: then that model must not be the one that was filled first. In
+ * proportion to its cards, so that models of which as much is free are as dear. */
+static void add_bound(const struct pack_mix *mix, double weight, struct pack_tables *tables)
+{
+    uint32_t cards = count_cards(mix);
+    for (uint32_t model = 0; model < mix->models; model++) {
+        double part = cards > 0 ? (double)mix->cards[model] / cards : 1.0 / mix->models;
+        if (part > 0)
+            add_to_group(tables, UINT64_C(1) << model, weight * part);
+    }
+}
+
+/* The models that a pod can go to: those it may use and, if it wants several cards, that have such nodes. */
+static uint64_t models_for(const struct pack_mix *mix, const struct pack_pod *pod)
+{
+    uint64_t small = 0, large = 0;
+    for (uint32_t model = 0; model < mix->models; model++) {
+        bool fits = mix->largest[model] >= (uint32_t)pod->cards;
+        *(fits ? &large : &small) |= UINT64_C(1) << model;
+    }
+    return (pod->models & large) != 0 ? pod->models & ~small : pod->models;
 }
 
 static void learn_groups(const struct pack_mix *mix, struct pack_tables *tables)
 {
-    double total = 0, largest = 0;
+    double total = 0, largest = 0, all = 0;
     bool bound = false;
-    uint32_t count = mix->guessed < mix->count ? mix->count - mix->guessed : mix->count;
+    bool guess = mix->guessed == mix->count;
+    uint32_t count = guess ? mix->count : mix->count - mix->guessed;
     for (uint32_t i = 0; i < count; i++) {
         const struct pack_pod *pod = &mix->demands[i].pod;
         if (pod->cards == 0)
             continue;
         double value = value_of_demand(tables, &mix->demands[i]);
-        add_to_group(tables, pod->models, mix->demands[i].weight * value);
+        add_to_group(tables, guess ? PACK_MODELS_ANY : models_for(mix, pod),
+                     mix->demands[i].weight * value);
+        all += mix->demands[i].weight * value;
         largest = value > largest ? value : largest;
         bound |= pod->models != PACK_MODELS_ANY;
     }
+    if (tables->group_count == 0)
+        add_to_group(tables, PACK_MODELS_ANY, all = 1);
     if (bound && mix->missing > 0)
         add_missing(mix, largest, tables);
+    if (!bound)
+        add_bound(mix, all * tables->weights.bound / (1 - tables->weights.bound), tables);
     for (uint32_t g = 0; g < tables->group_count; g++)
         total += tables->groups[g].share;
     for (uint32_t g = 0; g < tables->group_count; g++)
@@ -276,12 +315,25 @@ static void learn_scarce(const struct pack_mix *mix, struct pack_tables *tables)
     tables->fade = fade > 1 ? fade : 1;
 }
 
+/* Where nothing says what CPU and the order are worth they weigh as in best fit: there CPU is as scarce as GPUs. */
+static void learn_weights(const struct pack_mix *mix, struct pack_weights *weights)
+{
+    /* In a small cluster what passes through varies more, of what there is: fuller nodes count for more. */
+    weights->node_fit /= sqrt(mix->cluster_cards > 0 ? mix->cluster_cards : 1);
+    for (uint32_t i = 0; i < mix->count; i++)
+        if (mix->demands[i].pod.cards > 0)
+            return;
+    weights->core_fit = weights->blind_core * weights->node_fit;
+    weights->rank = weights->blind_rank;
+}
+
 void pack_learn(const struct pack_mix *mix, const struct pack_weights *weights,
                 struct pack_point *points, void *work, struct pack_tables *ret)
 {
     assert(mix->models <= PACK_MODELS_MAX && (uintptr_t)work % _Alignof(union work) == 0);
     memset(ret, 0, sizeof(*ret));
     ret->weights = *weights;
+    learn_weights(mix, &ret->weights);
     learn_value(mix, work, ret);
     learn_typical(mix, work, ret);
     learn_curves(mix, work, ret, points);

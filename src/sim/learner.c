@@ -21,13 +21,19 @@ enum learn learn_find(struct str name)
 static void learn(struct learner *learner, struct pack_mix *mix)
 {
     mix->models = learner->trace->model_count;
+    for (uint32_t i = 0; i < learner->trace->node_count; i++) {
+        const struct trace_node *node = &learner->trace->nodes[i];
+        mix->cards[node->model] += node->cards;
+        if (node->cards > mix->largest[node->model])
+            mix->largest[node->model] = node->cards;
+    }
     mix->cluster_cards = (uint32_t)(learner->trace->capacity_milli / PACK_CARD_MILLI);
     pack_learn(mix, &pack_default_weights, learner->points, learner->work, &learner->tables);
 }
 
-static void learn_list(struct learner *learner)
+static void learn_list(struct learner *learner, const struct trace *list)
 {
-    struct pack_mix mix = {.demands = learner->trace->specs, .count = learner->trace->spec_count};
+    struct pack_mix mix = {.demands = list->specs, .count = list->spec_count};
     learn(learner, &mix);
 }
 
@@ -45,11 +51,11 @@ static void learn_nothing(struct learner *learner)
     learn(learner, &mix);
 }
 
-int learner_init(struct learner *learner, const struct trace *trace, enum learn from,
-                 struct arena *arena)
+int learner_init(struct learner *learner, const struct trace *trace, const struct trace *mix,
+                 enum learn from, struct arena *arena)
 {
     uint32_t room = PACK_SAMPLE_MAX + PACK_PRIOR_MAX;
-    room = room > trace->spec_count ? room : trace->spec_count;
+    room = room > mix->spec_count ? room : mix->spec_count;
     size_t points = pack_learn_points(room, trace->model_count);
     learner->trace = trace;
     learner->from = from;
@@ -60,7 +66,7 @@ int learner_init(struct learner *learner, const struct trace *trace, enum learn 
         return -ENOMEM;
     pack_sample_init(&learner->sample);
     if (from == LEARN_LIST)
-        learn_list(learner);
+        learn_list(learner, mix);
     else if (from == LEARN_NOTHING)
         learn_nothing(learner);
     else

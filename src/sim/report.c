@@ -106,7 +106,7 @@ static void json_head(const struct report_head *head, struct strbuf *out)
         json_text("order", head->order, out);
     else
         strbuf_printf(out, "\"seed\": %" PRIu64 ", ", head->seed);
-    json_text("learned_from", learn_name(head->learn), out);
+    json_text("learned_from", head->mix != NULL ? head->mix : learn_name(head->learn), out);
     strbuf_printf(out, "\"cache\": %s,\n ", head->no_cache ? "false" : "true");
 }
 

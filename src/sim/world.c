@@ -10,10 +10,12 @@
 static int init_parts(struct world *world, const uint32_t *ranks)
 {
     const struct experiment *experiment = world->experiment;
+    const struct trace *trace = experiment->trace;
+    const struct trace *mix = experiment->mix != NULL ? experiment->mix : trace;
     struct arena *memory = &world->memory;
-    if (cluster_init(&world->cluster, experiment->trace, ranks, memory) < 0 ||
-        learner_init(&world->list, experiment->trace, LEARN_LIST, memory) < 0 ||
-        learner_init(&world->known, experiment->trace, experiment->learn, memory) < 0)
+    if (cluster_init(&world->cluster, trace, ranks, memory) < 0 ||
+        learner_init(&world->list, trace, trace, LEARN_LIST, memory) < 0 ||
+        learner_init(&world->known, trace, mix, experiment->learn, memory) < 0)
         return -ENOMEM;
     world->waste = arena_alloc(memory, world->cluster.count, sizeof(*world->waste));
     world->decision_ns = arena_alloc(memory, world->decision_room, sizeof(*world->decision_ns));

@@ -176,18 +176,23 @@ struct lesson {
     struct pack_demand demands[PACK_SAMPLE_MAX + PACK_PRIOR_MAX];
     struct pack_mix mix;
     uint64_t cards, bytes; /* GPUs of the cluster and their memory */
+    uint64_t present;      /* models that some cards are of, as bits */
 };
 
 static void add_cards(const struct cache *cache, const struct node *node, struct lesson *lesson)
 {
     struct cards cards = cache_cards_locked(cache, node);
-    uint32_t begin = cards_begin(&cards, DEVICE_GPU);
+    uint32_t begin = cards_begin(&cards, DEVICE_GPU), usable = 0;
     if (cards.count[DEVICE_GPU] > 0)
-        lesson->mix.present |= UINT64_C(1) << node->model;
+        lesson->present |= UINT64_C(1) << node->model;
     for (uint32_t row = begin; row < begin + cards.count[DEVICE_GPU]; row++) {
-        lesson->cards += cards.at->has[row] != 0;
+        usable += cards.at->has[row] != 0;
         lesson->bytes += (uint64_t)cards.at->total_bytes[row];
     }
+    lesson->cards += usable;
+    lesson->mix.cards[node->model] += usable;
+    if (usable > lesson->mix.largest[node->model])
+        lesson->mix.largest[node->model] = usable;
 }
 
 static void look_at_cards(struct cache *cache, struct lesson *lesson)
@@ -224,7 +229,7 @@ static struct pack_book *learn(struct lesson *lesson)
  * it runs, then by labels that name the models in other words. */
 static void look_at_models(struct lesson *lesson)
 {
-    uint64_t present = lesson->mix.present;
+    uint64_t present = lesson->present;
     for (uint32_t i = 0; i < lesson->sample.count; i++) {
         struct pack_pod *pod = &lesson->sample.seen[i].pod;
         pod->models &= present;

@@ -74,6 +74,15 @@ def test_churn(files):
     assert 0 < report["allocated_percent_mean"] < 60
 
 
+def test_tables_of_another_list(files):
+    (files / "mix.csv").write_text(PODS.splitlines()[0] + "\nz,1000,1,2,1000\n")
+    run = on(files, "--policy", "pack", "--seed", "3", "--mix", files / "mix.csv", "--json")
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["learned_from"] == str(files / "mix.csv")
+    run = on(files, "--policy", "pack", "--mix", files / "none.csv")
+    assert run.returncode == 1 and "none.csv" in run.stderr
+
+
 def test_text(files):
     run = on(files, "--policy", "pack", "--seed", "3")
     assert run.returncode == 0
@@ -94,6 +103,7 @@ def test_help():
     (("--policy", "pack", "--churn", "0"), "--churn"),
     (("--policy", "pack", "--load", "no"), "--load"),
     (("--policy", "pack", "--order", "o", "--seed", "1"), "--order"),
+    (("--policy", "pack", "--mix", "m", "--learn", "seen"), "--mix"),
     (("--policy", "pack", "stray"), "stray"),
     (("--frobnicate",), "frobnicate"),
 ])

@@ -272,7 +272,7 @@ static void test_fgd(void **state)
 
 /* ---- pack ---- */
 
-#define FIT(free_cards, cores) (6e-4 * (free_cards) + 6e-6 * (cores))
+#define FIT(free_cards, cores) (0.0472 / 80 * (free_cards) + 6e-6 * (cores))
 
 /* One kind of pod, a card and 4 cores: value and CPU leave the node together. */
 static void test_gain_of_whole_card(void **state)
@@ -323,8 +323,8 @@ static void test_options_of_shared_pod(void **state)
     assert_int_equal(options[0].card, 2);
     assert_int_equal(options[1].card, 0);
     /* before: for half of the pods 500 and 700 are too little: F = 600; after 850 - 250 of that */
-    assert_near(options[0].gain, -0.12 * (350 - 600) / 1000 - 2e-4 * 0.5 - FIT(2.2, 0));
-    assert_near(options[1].gain, -0.12 * (850 - 600) / 1000 - 2e-4 - FIT(2.2, 0));
+    assert_near(options[0].gain, -0.12 * (350 - 600) / 1000 - 1e-2 * 0.5 - FIT(2.2, 0));
+    assert_near(options[1].gain, -0.12 * (850 - 600) / 1000 - 1e-2 - FIT(2.2, 0));
 }
 
 /* Nothing is known: less free on node and card is better, as in best fit. */
@@ -342,6 +342,33 @@ static void test_empty_mix_is_best_fit(void **state)
     assert_true(here[0].gain > here[1].gain);
     pack_options(&tables, &fuller, &pod, NULL, there);
     assert_true(there[0].gain > here[0].gain);
+    /* nothing says what CPU serves: thirty cores weigh as much as a card; with a mix they do not */
+    assert_near(here[0].gain, -1e-2 * 0.4 - FIT(2.9 + 9.0 / 30, 0));
+    assert_near(tables.weights.rank, 2e-4);
+    const struct pack_demand mix[] = {demand(1, 4000, 1000, 1, 1000)};
+    learn(mix, 1);
+    assert_near(tables.weights.core_fit, 6e-6);
+    assert_near(tables.weights.rank, 2e-3);
+}
+
+/* The smaller the cluster, the more a fuller node counts. */
+static void test_node_fit_by_cluster(void **state)
+{
+    (void)state;
+    static union {
+        max_align_t align;
+        char bytes[256 << 10];
+    } work;
+    const struct pack_demand mix[] = {demand(1, 4000, 1000, 1, 1000)};
+    const uint32_t cards[] = {6400, 100, 1, 0};
+    const double want[] = {0.0472 / 80, 0.00472, 0.0472, 0.0472};
+    assert_true(pack_learn_work_bytes(1) <= sizeof(work));
+    for (unsigned i = 0; i < sizeof(cards) / sizeof(cards[0]); i++) {
+        const struct pack_mix of = {
+            .demands = mix, .count = 1, .models = MODELS, .cluster_cards = cards[i]};
+        pack_learn(&of, &pack_default_weights, points, &work, &tables);
+        assert_near(tables.weights.node_fit, want[i]);
+    }
 }
 
 /* ---- prices ---- */
@@ -421,7 +448,15 @@ static void test_missing_pods(void **state)
     struct pack_mix sample = {
         .demands = mix, .count = 2, .models = MODELS, .cluster_cards = 6400, .missing = 1};
     pack_learn(&sample, &pack_default_weights, points, &work, &tables);
-    assert_int_equal(tables.group_count, 1); /* nobody asks for a model */
+    assert_int_equal(tables.group_count, 1 + MODELS); /* nobody asks for a model, a few may */
+    assert_near(tables.groups[0].share, 0.98);
+    assert_near(tables.groups[1].share, 0.01);
+    sample.cards[1] = 64; /* by its cards; model 0 has none */
+    pack_learn(&sample, &pack_default_weights, points, &work, &tables);
+    assert_int_equal(tables.group_count, 2);
+    assert_true(tables.groups[1].models == 2);
+    assert_near(tables.groups[1].share, 0.02);
+    sample.cards[1] = 0;
     mix[1].pod.models = 1;
     pack_learn(&sample, &pack_default_weights, points, &work, &tables);
     assert_int_equal(tables.group_count, 3);
@@ -432,6 +467,28 @@ static void test_missing_pods(void **state)
     sample.missing = 0;
     pack_learn(&sample, &pack_default_weights, points, &work, &tables);
     assert_near(tables.groups[1].share, 2.0 / 10);
+}
+
+/* A pod of two cards depends on the model that has nodes with two, whether it names it or not. */
+static void test_models_with_room(void **state)
+{
+    (void)state;
+    struct pack_demand mix[] = {demand(8, 0, 0, 1, 1000), demand(1, 0, 0, 2, 1000),
+                                demand(1, 0, 0, 8, 1000)};
+    mix[0].pod.models = 1;
+    static union {
+        max_align_t align;
+        char bytes[256 << 10];
+    } work;
+    assert_true(pack_learn_work_bytes(3) <= sizeof(work));
+    const struct pack_mix known = {.demands = mix, .count = 3, .models = MODELS,
+                                   .cluster_cards = 6400, .largest = {1, 4}};
+    pack_learn(&known, &pack_default_weights, points, &work, &tables);
+    assert_int_equal(tables.group_count, 3);
+    assert_near(tables.groups[0].share, 8.0 / 18);
+    assert_true(tables.groups[1].models == (PACK_MODELS_ANY & ~UINT64_C(1)));
+    assert_near(tables.groups[1].share, 2.0 / 18);
+    assert_true((tables.groups[2].models & 3) == 3); /* no node has eight: any may get one */
 }
 
 int main(void)
@@ -452,9 +509,11 @@ int main(void)
         cmocka_unit_test(test_gain_of_cpu_pod),
         cmocka_unit_test(test_options_of_shared_pod),
         cmocka_unit_test(test_empty_mix_is_best_fit),
+        cmocka_unit_test(test_node_fit_by_cluster),
         cmocka_unit_test(test_scarcity),
         cmocka_unit_test(test_model_prices),
         cmocka_unit_test(test_missing_pods),
+        cmocka_unit_test(test_models_with_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
