@@ -48,6 +48,17 @@ void pack_decision_init(struct pack_decision *decision, const struct pack_tables
 /* What a node has left; the view is on `free_milli`. Cards that give nothing have nothing left. */
 struct pack_node pack_node_of(const struct pack_site *site, int32_t free_milli[PACK_CARDS_MAX]);
 
+/* The ways to serve the pod at the site, where it fits: as of pack_options(), whatever the prices. */
+unsigned pack_site_options(const struct pack_site *site,
+                           struct pack_option ret[PACK_OPTIONS_MAX]);
+
+/* What the best of them, prices of copies taken off, is worth at a node of that model and place. */
+static inline double pack_site_net(const struct pack_decision *decision, uint32_t model,
+                                   double place, double best)
+{
+    return best - decision->model_cost[model] - decision->tables->weights.rank * place;
+}
+
 /* What the pod is worth at the site, where it fits: higher is better. *ret_card is the number, among
  * the node's GPUs, of the card that it takes, or PACK_NO_CARD when it takes several or none. */
 double pack_site_gain(const struct pack_site *site, int32_t *ret_card);

@@ -31,9 +31,9 @@ struct device_policy {
 struct node_policy {
     const char *name;
     int64_t (*score)(const struct cards *cards, const struct pod_request *request);
-    /* The same with all that packing looks at (core/pack_site.h); NULL of most policies. Where there
-     * is none of that, score decides. */
-    int64_t (*weigh)(const struct pack_site *site);
+    /* The same from what packing gains at a site (core/pack_site.h); NULL of most policies. Where
+     * there is nothing to pack by, score decides. */
+    int64_t (*weigh)(double gain);
 };
 
 /* The policies, one file each. */

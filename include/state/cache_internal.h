@@ -248,6 +248,20 @@ bool cache_pack_reserve_locked(struct cache *cache, uint32_t capacity);
 bool cache_pack_decide_locked(struct cache *cache, const struct pod_request *request,
                               const struct host_amount *host, struct pack_decision *ret);
 
+/* Is what was weighed of the node still so? */
+bool cache_weighed_holds_locked(const struct cache *cache, uint32_t slot,
+                                const struct weighed_entry *entry);
+
+/* Weigh the node, where the pod of the decision fits, but for the prices. False: too much is remembered
+ * already, and *ret says nothing. */
+bool cache_weigh_locked(struct cache *cache, uint32_t slot, const struct pack_decision *decision,
+                        struct weighed_entry *ret);
+
+/* pack_site_gain() of a node from what was weighed and holds, at the prices of the decision begun last. */
+double cache_weighed_gain_locked(struct cache *cache, uint32_t slot,
+                                 const struct pack_decision *decision,
+                                 const struct weighed_entry *entry);
+
 /* Verify what packing keeps, for cache_check. */
 int cache_pack_check_locked(struct cache *cache, struct error *err);
 

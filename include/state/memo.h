@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/host.h"
+#include "core/pack.h"
 #include "core/policy.h"
 #include "core/request.h"
 
@@ -23,12 +25,24 @@ struct memo_entry {
     uint8_t reason; /* REASON_MAX: not judged */
 };
 
+/* Of one node under a policy that weighs: the ways to serve the pod there, before prices, which change with
+ * every booking anywhere. */
+struct weighed_entry {
+    double gain[PACK_OPTIONS_MAX];
+    uint16_t lost[PACK_OPTIONS_MAX]; /* copies, see packing_lost() */
+    uint8_t count;                   /* 0: nothing is known */
+    uint32_t change;                 /* of the node when it was weighed, see struct pack_kept */
+    uint32_t tables;                 /* generation of those */
+};
+
 struct memo {
     struct pod_request request;
+    struct host_amount host; /* what a policy that weighs looks at, else 0 */
     void *detail; /* of the request, or NULL */
     const struct node_policy *policy;
     uint64_t used; /* when last, as a number that counts up; 0: never */
     struct memo_entry *entries; /* by slot */
+    struct weighed_entry *weighed; /* by slot, of a policy that weighs; NULL also when memory ends */
     uint32_t capacity;
 };
 
@@ -37,11 +51,12 @@ struct memos {
     uint64_t uses;
 };
 
-/* The entries of a request under a policy (NULL: it is only judged), for at least `slots` nodes. One that
- * is new takes the place of the one that was used longest ago. NULL when memory ends,
- * or there is no node. */
-struct memo_entry *memos_find(struct memos *memos, const struct pod_request *request,
-                              const struct node_policy *policy, uint32_t slots);
+/* What is remembered of a request under a policy (NULL: it is only judged), with room for at least `slots`
+ * nodes. `host` matters to policies that weigh, and may be NULL for others. One that is new takes the
+ * place of the one that was used longest ago. NULL when memory ends, or there is no node. */
+struct memo *memos_find(struct memos *memos, const struct pod_request *request,
+                        const struct node_policy *policy, const struct host_amount *host,
+                        uint32_t slots);
 
 /* Forget everything. */
 void memos_forget(struct memos *memos);

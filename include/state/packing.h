@@ -19,7 +19,23 @@ struct pack_book; /* tables with the memory they point into */
 struct pack_kept {
     struct pack_holding holding;
     uint32_t generation; /* of the tables that it was counted by; another one: not in the market */
+    uint32_t change;     /* another one whenever what is left on the node changes */
     bool stale;
+};
+
+/*
+ * Lost copies, as an option of a node has them. Nodes differ less than in all ways that they could, so
+ * each set is kept once, and what it costs is computed once a decision.
+ */
+#define LOSSES_MAX  2048u
+#define LOSSES_NONE UINT16_MAX
+
+struct pack_losses {
+    uint32_t count;
+    uint16_t place[2 * LOSSES_MAX]; /* by hash and from there on: number + 1, or 0 */
+    uint16_t copies[LOSSES_MAX][PACK_SCARCE_MAX];
+    uint64_t decision[LOSSES_MAX]; /* that the cost is of */
+    double cost[LOSSES_MAX];
 };
 
 struct packing {
@@ -32,6 +48,7 @@ struct packing {
     struct pack_book *book;
     struct pack_market market;
     uint32_t generation; /* of the tables, from 1 */
+    uint64_t decisions;  /* by them */
     uint32_t counted;    /* slots below it are in the market, but for the stale ones */
     struct pack_kept *kept;
     uint32_t *stale; /* slots, each once */

@@ -141,12 +141,10 @@ static void fill_left(const struct pack_site *site, int32_t left[PACK_CARDS_MAX]
     }
 }
 
-double pack_site_gain(const struct pack_site *site, int32_t *ret_card)
+unsigned pack_site_options(const struct pack_site *site, struct pack_option ret[PACK_OPTIONS_MAX])
 {
     const struct pack_decision *decision = site->decision;
-    const struct pack_tables *tables = decision->tables;
     int32_t free_milli[PACK_CARDS_MAX], left[PACK_CARDS_MAX];
-    struct pack_option options[PACK_OPTIONS_MAX];
     struct pack_node node = pack_node_of(site, free_milli);
     /* kube-scheduler says that CPU and memory are enough: it knows of pods that are on their way. */
     if (node.cpu_milli < decision->pod.cpu_milli)
@@ -155,16 +153,24 @@ double pack_site_gain(const struct pack_site *site, int32_t *ret_card)
         node.memory_mib = decision->pod.memory_mib;
     if (decision->pod.cards > 0)
         fill_left(site, left);
-    unsigned count = pack_options(tables, &node, &decision->pod, left, options);
+    unsigned count = pack_options(decision->tables, &node, &decision->pod, left, ret);
     assert(count > 0);
+    return count;
+}
+
+double pack_site_gain(const struct pack_site *site, int32_t *ret_card)
+{
+    const struct pack_decision *decision = site->decision;
+    struct pack_option options[PACK_OPTIONS_MAX];
+    unsigned count = pack_site_options(site, options);
     double best = 0;
     for (unsigned i = 0; i < count; i++) {
         double gain = options[i].gain -
-                      pack_copies_cost(tables, &decision->prices, options[i].lost);
+                      pack_copies_cost(decision->tables, &decision->prices, options[i].lost);
         if (i > 0 && gain <= best)
             continue;
         best = gain;
         *ret_card = options[i].card;
     }
-    return best - decision->model_cost[site->model] - tables->weights.rank * site->place;
+    return pack_site_net(decision, site->model, site->place, best);
 }

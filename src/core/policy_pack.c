@@ -25,10 +25,8 @@ static int64_t score(const struct cards *cards, const struct pod_request *reques
     return node_policy_binpack.score(cards, request);
 }
 
-static int64_t weigh(const struct pack_site *site)
+static int64_t weigh(double gain)
 {
-    int32_t card;
-    double gain = pack_site_gain(site, &card);
     gain = gain < -GAIN_MAX ? -GAIN_MAX : gain > GAIN_MAX ? GAIN_MAX : gain;
     return (int64_t)((gain + GAIN_MAX) * GAIN_SCALE);
 }

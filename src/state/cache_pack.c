@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "core/pack_learn.h"
+#include "core/roster.h"
 
 /* Packing: what it keeps of the nodes, what it learned, and its decisions. */
 
@@ -14,6 +15,7 @@
 
 struct pack_book {
     struct pack_tables tables;
+    struct pack_losses losses;
     struct pack_point points[]; /* of the tables' curves */
 };
 
@@ -94,10 +96,19 @@ bool cache_pack_reserve_locked(struct cache *cache, uint32_t capacity)
 void cache_pack_stale_locked(struct cache *cache, uint32_t slot)
 {
     struct packing *packing = &cache->packing;
-    if (!packing->on || packing->kept[slot].stale)
+    if (!packing->on)
+        return;
+    packing->kept[slot].change++;
+    if (packing->kept[slot].stale)
         return;
     packing->kept[slot].stale = true;
     packing->stale[packing->stale_count++] = slot;
+}
+
+/* In the order of the nodes. */
+static double place_of(const struct cache *cache, uint32_t slot)
+{
+    return (double)slot / cache->node_slots;
 }
 
 struct pack_site cache_pack_site_locked(const struct cache *cache, uint32_t slot,
@@ -112,7 +123,7 @@ struct pack_site cache_pack_site_locked(const struct cache *cache, uint32_t slot
         .allocatable = node->allocatable,
         .used = node->used,
         .model = node->model,
-        .place = (double)slot / cache->node_slots,
+        .place = place_of(cache, slot),
     };
     if (self != NULL && self->node == slot)
         host_add(&site.used, &self->host, -1);
@@ -162,10 +173,84 @@ bool cache_pack_decide_locked(struct cache *cache, const struct pod_request *req
     if (packing->book == NULL)
         return false;
     count_nodes(cache, UINT32_MAX);
+    packing->decisions++;
     struct pack_pod pod = pack_pod_of(request, host, packing->card_bytes);
     pack_decision_init(ret, &packing->book->tables, &packing->market, packing->model_count,
                        request, &pod);
     return true;
+}
+
+/* ---- what is remembered ---- */
+
+/* The number of a set of lost copies, or LOSSES_NONE when there are too many. */
+static uint16_t number_of_losses(struct pack_losses *losses, const uint16_t *copies, uint32_t count)
+{
+    size_t bytes = count * sizeof *copies;
+    uint32_t at = roster_hash((struct str){(const char *)copies, bytes}) % (2 * LOSSES_MAX);
+    for (; losses->place[at] != 0; at = (at + 1) % (2 * LOSSES_MAX))
+        if (memcmp(losses->copies[losses->place[at] - 1], copies, bytes) == 0)
+            return (uint16_t)(losses->place[at] - 1);
+    if (losses->count == LOSSES_MAX)
+        return LOSSES_NONE;
+    memcpy(losses->copies[losses->count], copies, bytes);
+    losses->place[at] = (uint16_t)++losses->count;
+    return (uint16_t)(losses->count - 1);
+}
+
+bool cache_weighed_holds_locked(const struct cache *cache, uint32_t slot,
+                                const struct weighed_entry *entry)
+{
+    const struct packing *packing = &cache->packing;
+    return entry->count > 0 && entry->tables == packing->generation &&
+           entry->change == packing->kept[slot].change;
+}
+
+bool cache_weigh_locked(struct cache *cache, uint32_t slot, const struct pack_decision *decision,
+                        struct weighed_entry *ret)
+{
+    struct packing *packing = &cache->packing;
+    struct pack_option options[PACK_OPTIONS_MAX];
+    struct cards cards = cache_cards_locked(cache, &cache->nodes[slot]);
+    struct pack_site site = cache_pack_site_locked(cache, slot, &cards, decision, NULL);
+    struct weighed_entry entry = {
+        .change = packing->kept[slot].change,
+        .tables = packing->generation,
+        .count = (uint8_t)pack_site_options(&site, options),
+    };
+    ret->count = 0;
+    for (uint32_t i = 0; i < entry.count; i++) {
+        entry.gain[i] = options[i].gain;
+        entry.lost[i] = number_of_losses(&packing->book->losses, options[i].lost,
+                                         packing->book->tables.scarce_count);
+        if (entry.lost[i] == LOSSES_NONE)
+            return false;
+    }
+    *ret = entry;
+    return true;
+}
+
+static double cost_of_losses(struct packing *packing, const struct pack_decision *decision,
+                             uint16_t number)
+{
+    struct pack_losses *losses = &packing->book->losses;
+    if (losses->decision[number] != packing->decisions) {
+        losses->decision[number] = packing->decisions;
+        losses->cost[number] =
+            pack_copies_cost(decision->tables, &decision->prices, losses->copies[number]);
+    }
+    return losses->cost[number];
+}
+
+double cache_weighed_gain_locked(struct cache *cache, uint32_t slot,
+                                 const struct pack_decision *decision,
+                                 const struct weighed_entry *entry)
+{
+    double best = entry->gain[0] - cost_of_losses(&cache->packing, decision, entry->lost[0]);
+    for (uint32_t i = 1; i < entry->count; i++) {
+        double gain = entry->gain[i] - cost_of_losses(&cache->packing, decision, entry->lost[i]);
+        best = gain > best ? gain : best;
+    }
+    return pack_site_net(decision, cache->nodes[slot].model, place_of(cache, slot), best);
 }
 
 /* ---- learning ---- */

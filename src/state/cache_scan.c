@@ -12,6 +12,7 @@
 /* About twenty nanoseconds each. A hold that only recalls what it knows is short whatever their number. */
 #define EFFORT_VERDICT 1u
 #define EFFORT_SCORE   3u
+#define EFFORT_WEIGH   20u
 #define EFFORT_HOLD    1500u
 
 /* ---- the nodes of a call ---- */
@@ -106,6 +107,7 @@ struct scan {
     struct scoring scoring;
     struct pack_decision pack;
     struct memo_entry *memo; /* what they said before, by slot; NULL: nothing can be remembered */
+    struct weighed_entry *weighed; /* likewise, with scoring.pack */
     uint32_t own;            /* slot of the pod's own booking, where it is not as for others */
     uint32_t effort;         /* in this hold of the lock so far */
 };
@@ -116,7 +118,8 @@ static int64_t score_cards(const struct cache *cache, uint32_t slot, const struc
     if (scoring->pack == NULL)
         return scoring->policy->score(cards, scoring->request);
     struct pack_site site = cache_pack_site_locked(cache, slot, cards, scoring->pack, self);
-    return scoring->policy->weigh(&site);
+    int32_t card;
+    return scoring->policy->weigh(pack_site_gain(&site, &card));
 }
 
 static int64_t score_now(const struct cache *cache, uint32_t slot, const struct scoring *scoring)
@@ -143,15 +146,17 @@ static void scan_begin(struct cache *cache, const struct pod_request *request,
     bool weighs = policy != NULL && policy->weigh != NULL &&
                   cache_pack_decide_locked(cache, request, host, &ret->pack);
     ret->scoring = (struct scoring){policy, request, weighs ? &ret->pack : NULL};
-    ret->memo = memos_find(&cache->memos, request, policy, cache->node_capacity);
+    struct memo *memo = memos_find(&cache->memos, request, policy, host, cache->node_capacity);
+    ret->memo = memo != NULL ? memo->entries : NULL;
+    ret->weighed = memo != NULL && weighs ? memo->weighed : NULL;
     ret->own = self != NULL ? self->node : NODE_NONE;
     ret->effort = 0;
 }
 
-/* Has this hold been long enough? What is weighed must be weighed by the same market. */
+/* Has this hold been long enough? */
 static inline bool is_tired(const struct scan *scan)
 {
-    return scan->effort >= EFFORT_HOLD && scan->scoring.pack == NULL;
+    return scan->effort >= EFFORT_HOLD;
 }
 
 /* What is remembered of a node, which may be nothing. */
@@ -198,12 +203,33 @@ static int64_t score_by_cards(const struct cache *cache, struct scan *scan, uint
     return score;
 }
 
+/* What the policy weighs on a node where the pod fits, remembered from now on; NULL if it cannot be. */
+static const struct weighed_entry *weigh(struct cache *cache, struct scan *scan, uint32_t slot)
+{
+    struct weighed_entry *entry = scan->weighed != NULL ? &scan->weighed[slot] : NULL;
+    if (entry == NULL || cache_weighed_holds_locked(cache, slot, entry))
+        return entry;
+    scan->effort += EFFORT_WEIGH;
+    return cache_weigh_locked(cache, slot, scan->scoring.pack, entry) ? entry : NULL;
+}
+
+static int64_t score_by_packing(struct cache *cache, struct scan *scan, uint32_t slot)
+{
+    const struct weighed_entry *entry = weigh(cache, scan, slot);
+    if (entry == NULL)
+        return score_now(cache, slot, &scan->scoring);
+    return scan->scoring.policy->weigh(
+        cache_weighed_gain_locked(cache, slot, scan->scoring.pack, entry));
+}
+
 /* The score of a node, as if the pod had nothing there. */
-static inline int64_t score(const struct cache *cache, struct scan *scan, uint32_t slot)
+static inline int64_t score(struct cache *cache, struct scan *scan, uint32_t slot)
 {
     if (slot == scan->own)
         return score_without(cache, slot, &scan->scoring, scan->question.self);
-    if (scan->memo == NULL || scan->scoring.pack != NULL) {
+    if (scan->scoring.pack != NULL)
+        return score_by_packing(cache, scan, slot);
+    if (scan->memo == NULL) {
         scan->effort += EFFORT_SCORE;
         return score_now(cache, slot, &scan->scoring);
     }
@@ -311,6 +337,28 @@ static void set_apart(struct cache *cache, const struct scan *scan, struct inqui
     }
 }
 
+static int64_t score_unless_demoted(struct cache *cache, struct scan *scan,
+                                    const struct inquiry *inquiry, uint32_t slot)
+{
+    return slot == inquiry->demoted ? -1 : score(cache, scan, slot);
+}
+
+/* All that fits was weighed; now it is priced, all at the same prices, and in one hold of the lock. A node
+ * that has changed meanwhile is looked at again. */
+static void price_nodes(struct cache *cache, struct scan *scan, struct inquiry *inquiry)
+{
+    struct walk walk = walk_of(cache, inquiry);
+    enum reason *reasons = inquiry->reasons;
+    for (uint32_t i = 0; i < inquiry->count; i++) {
+        if (reasons[i] != REASON_FITS)
+            continue;
+        uint32_t slot = walk_to(&walk, i);
+        reasons[i] = slot != NODE_NONE ? judge(cache, scan, slot) : REASON_UNKNOWN_NODE;
+        inquiry->ranking->scores[i] =
+            reasons[i] == REASON_FITS ? score_unless_demoted(cache, scan, inquiry, slot) : 0;
+    }
+}
+
 /* Judge what is left, and score it, until it has been enough for one hold. */
 static void look_at_nodes(struct cache *cache, struct scan *scan, struct inquiry *inquiry)
 {
@@ -322,9 +370,12 @@ static void look_at_nodes(struct cache *cache, struct scan *scan, struct inquiry
             continue;
         uint32_t slot = walk_to(&walk, i);
         reasons[i] = slot != NODE_NONE ? judge(cache, scan, slot) : REASON_UNKNOWN_NODE;
-        if (inquiry->ranking != NULL && reasons[i] == REASON_FITS)
-            inquiry->ranking->scores[i] =
-                slot == inquiry->demoted ? -1 : score(cache, scan, slot);
+        if (inquiry->ranking == NULL || reasons[i] != REASON_FITS)
+            continue;
+        if (scan->scoring.pack != NULL && slot != scan->own)
+            (void)weigh(cache, scan, slot); /* its price comes at the end */
+        else
+            inquiry->ranking->scores[i] = score_unless_demoted(cache, scan, inquiry, slot);
     }
     inquiry->done = i;
 }
@@ -355,6 +406,8 @@ static void inquire_locked(struct cache *cache, struct inquiry *inquiry)
         begin_hold(cache, inquiry, &scan);
         look_at_nodes(cache, &scan, inquiry);
     }
+    if (inquiry->ranking != NULL && scan.scoring.pack != NULL)
+        price_nodes(cache, &scan, inquiry);
     struct pod_record *self = scan.question.self;
     if (self != NULL)
         self->rejected = self->state == BOOKING_NONE && !any_fits(inquiry);
@@ -431,7 +484,7 @@ static void rank_plain_locked(struct cache *cache, const struct str *names, uint
         if (slot == demoted)
             ranking->scores[i] = -1;
         else if (scan.scoring.pack != NULL && reasons[i] == REASON_FITS)
-            ranking->scores[i] = score_now(cache, slot, &scan.scoring);
+            ranking->scores[i] = score_by_packing(cache, &scan, slot);
     }
     walk_end(&walk);
 }
@@ -487,7 +540,7 @@ static bool can_score(const struct cache *cache, const struct scan *scan, uint32
     return allocate_check(&cards, request) == REASON_FITS;
 }
 
-static int64_t score_if_can(const struct cache *cache, struct scan *scan, uint32_t slot)
+static int64_t score_if_can(struct cache *cache, struct scan *scan, uint32_t slot)
 {
     return can_score(cache, scan, slot) ? score(cache, scan, slot) : 0;
 }
@@ -496,10 +549,11 @@ static int64_t score_if_can(const struct cache *cache, struct scan *scan, uint32
 static uint32_t score_nodes(const struct walk *walk, struct scan *scan, uint32_t i, uint32_t count,
                             int64_t *scores)
 {
-    const struct cache *cache = walk->cache;
+    struct cache *cache = walk->cache;
     const struct memo_entry *memo = scan->scoring.pack == NULL ? scan->memo : NULL;
     const struct node_tag *tags = cache->tags;
-    for (; i < count && !is_tired(scan); i++) {
+    bool priced = scan->scoring.pack != NULL; /* all at the same prices */
+    for (; i < count && (priced || !is_tired(scan)); i++) {
         uint32_t slot = walk_to(walk, i);
         if (slot == NODE_NONE)
             scores[i] = 0;
@@ -546,6 +600,27 @@ static int check_entry(const struct cache *cache, const struct scan *scan, uint3
     return 0;
 }
 
+/* What is remembered gives the same score as weighing anew. */
+static int check_weighed(struct cache *cache, const struct memo *memo, uint32_t slots,
+                         struct error *err)
+{
+    struct pack_decision decision;
+    struct scoring scoring = {memo->policy, &memo->request, &decision};
+    if (memo->weighed == NULL ||
+        !cache_pack_decide_locked(cache, &memo->request, &memo->host, &decision))
+        return 0;
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        const struct weighed_entry *entry = &memo->weighed[slot];
+        if (cache->nodes[slot].name.data == NULL || !cache_weighed_holds_locked(cache, slot, entry))
+            continue;
+        double gain = cache_weighed_gain_locked(cache, slot, &decision, entry);
+        if (memo->policy->weigh(gain) != score_now(cache, slot, &scoring))
+            return error_set(err, -EFAULT, "node %.*s: what was weighed is remembered wrongly",
+                             STR_ARG(cache->nodes[slot].name));
+    }
+    return 0;
+}
+
 int cache_memos_check_locked(struct cache *cache, struct error *err)
 {
     int rc = 0;
@@ -558,6 +633,8 @@ int cache_memos_check_locked(struct cache *cache, struct error *err)
             memo->capacity < cache->node_slots ? memo->capacity : cache->node_slots;
         for (uint32_t slot = 0; rc == 0 && slot < slots; slot++)
             rc = check_entry(cache, &scan, slot, err);
+        if (rc == 0)
+            rc = check_weighed(cache, memo, slots, err);
     }
     return rc;
 }

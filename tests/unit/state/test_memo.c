@@ -23,23 +23,30 @@ static struct pod_request asks_for(int64_t percent)
     return request;
 }
 
+static struct memo_entry *find(struct memos *memos, const struct pod_request *request,
+                               const struct node_policy *policy, uint32_t slots)
+{
+    struct memo *memo = memos_find(memos, request, policy, NULL, slots);
+    return memo != NULL ? memo->entries : NULL;
+}
+
 static void test_each_request_and_policy_has_entries_of_its_own(void **state)
 {
     (void)state;
     struct memos memos = {0};
     struct pod_request ten = asks_for(10), twenty = asks_for(20);
-    struct memo_entry *of_ten = memos_find(&memos, &ten, &node_policy_spread, 4);
+    struct memo_entry *of_ten = find(&memos, &ten, &node_policy_spread, 4);
     assert_non_null(of_ten);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(of_ten[i].generation, 0);
     of_ten[3].generation = 7;
-    assert_true(memos_find(&memos, &twenty, &node_policy_spread, 4) != of_ten);
-    assert_true(memos_find(&memos, &ten, &node_policy_binpack, 4) != of_ten);
-    assert_true(memos_find(&memos, &ten, NULL, 4) != of_ten);
-    assert_ptr_equal(memos_find(&memos, &ten, &node_policy_spread, 4), of_ten);
+    assert_true(find(&memos, &twenty, &node_policy_spread, 4) != of_ten);
+    assert_true(find(&memos, &ten, &node_policy_binpack, 4) != of_ten);
+    assert_true(find(&memos, &ten, NULL, 4) != of_ten);
+    assert_ptr_equal(find(&memos, &ten, &node_policy_spread, 4), of_ten);
     assert_int_equal(of_ten[3].generation, 7);
     /* More nodes: from the beginning. */
-    of_ten = memos_find(&memos, &ten, &node_policy_spread, 5);
+    of_ten = find(&memos, &ten, &node_policy_spread, 5);
     assert_int_equal(of_ten[3].generation, 0);
     memos_done(&memos);
 }
@@ -49,19 +56,36 @@ static void test_what_was_used_longest_ago_goes(void **state)
     (void)state;
     struct memos memos = {0};
     struct pod_request first = asks_for(1), second = asks_for(2);
-    memos_find(&memos, &first, NULL, 1)->generation = 1;
-    memos_find(&memos, &second, NULL, 1)->generation = 2;
+    find(&memos, &first, NULL, 1)->generation = 1;
+    find(&memos, &second, NULL, 1)->generation = 2;
     for (unsigned i = 3; i <= MEMOS; i++) {
         struct pod_request other = asks_for((int64_t)i);
-        assert_non_null(memos_find(&memos, &other, NULL, 1));
+        assert_non_null(find(&memos, &other, NULL, 1));
     }
-    assert_int_equal(memos_find(&memos, &first, NULL, 1)->generation, 1);
+    assert_int_equal(find(&memos, &first, NULL, 1)->generation, 1);
     struct pod_request one_more = asks_for(50);
-    assert_int_equal(memos_find(&memos, &one_more, NULL, 1)->generation, 0);
-    assert_int_equal(memos_find(&memos, &first, NULL, 1)->generation, 1);
-    assert_int_equal(memos_find(&memos, &second, NULL, 1)->generation, 0);
+    assert_int_equal(find(&memos, &one_more, NULL, 1)->generation, 0);
+    assert_int_equal(find(&memos, &first, NULL, 1)->generation, 1);
+    assert_int_equal(find(&memos, &second, NULL, 1)->generation, 0);
     memos_forget(&memos);
-    assert_int_equal(memos_find(&memos, &first, NULL, 1)->generation, 0);
+    assert_int_equal(find(&memos, &first, NULL, 1)->generation, 0);
+    memos_done(&memos);
+}
+
+/* What CPU and memory a pod asks for matters where it is weighed, and only there. */
+static void test_a_policy_that_weighs_tells_pods_apart_by_their_host_amounts(void **state)
+{
+    (void)state;
+    struct memos memos = {0};
+    struct pod_request ten = asks_for(10);
+    struct host_amount one = {.cpu_milli = 1000}, two = {.cpu_milli = 1000, .memory_bytes = 5};
+    struct memo *packed = memos_find(&memos, &ten, &node_policy_pack, &one, 2);
+    assert_non_null(packed->weighed);
+    assert_ptr_not_equal(memos_find(&memos, &ten, &node_policy_pack, &two, 2), packed);
+    assert_ptr_equal(memos_find(&memos, &ten, &node_policy_pack, &one, 2), packed);
+    struct memo *spread = memos_find(&memos, &ten, &node_policy_spread, &one, 2);
+    assert_null(spread->weighed);
+    assert_ptr_equal(memos_find(&memos, &ten, &node_policy_spread, &two, 2), spread);
     memos_done(&memos);
 }
 
@@ -70,11 +94,11 @@ static void test_no_memory_is_no_memo(void **state)
     (void)state;
     struct memos memos = {0};
     struct pod_request request = asks_for(10);
-    assert_null(memos_find(&memos, &request, NULL, 0));
+    assert_null(find(&memos, &request, NULL, 0));
     mem_fail_at(1);
-    assert_null(memos_find(&memos, &request, NULL, 4));
+    assert_null(find(&memos, &request, NULL, 4));
     mem_fail_at(0);
-    assert_non_null(memos_find(&memos, &request, NULL, 4));
+    assert_non_null(find(&memos, &request, NULL, 4));
     memos_done(&memos);
 }
 
@@ -161,6 +185,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_request_and_policy_has_entries_of_its_own),
         cmocka_unit_test(test_what_was_used_longest_ago_goes),
+        cmocka_unit_test(test_a_policy_that_weighs_tells_pods_apart_by_their_host_amounts),
         cmocka_unit_test(test_no_memory_is_no_memo),
         cmocka_unit_test(test_nothing_is_remembered_that_has_changed),
     };

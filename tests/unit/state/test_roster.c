@@ -23,11 +23,13 @@ static struct str names[MANY + 2]; /* the last two are no nodes */
 static uint32_t numbers[MANY + 2], hashes[MANY + 2];
 static enum reason reasons[MANY + 2];
 static int64_t scores[MANY + 2];
+static const struct node_policy *policy;
 
 static int setup(void **state)
 {
     (void)state;
     cache = cache_new(UNKNOWN_PODS_CLOSE);
+    policy = &node_policy_binpack;
     for (uint32_t i = 0; i < MANY + 2; i++) {
         snprintf(texts[i], sizeof texts[i], "node-%u", i);
         names[i] = str_from(texts[i]);
@@ -75,7 +77,7 @@ static struct roster_notes ask(const struct str *asked, uint32_t count,
     }
     if (roster != NULL)
         notes.version = roster->version;
-    struct ranking ranking = {.policy = &node_policy_binpack, .notes = &notes, .scores = scores};
+    struct ranking ranking = {.policy = policy, .notes = &notes, .scores = scores};
     cache_rank(cache, STR("asking"), request, asked, count, reasons, &ranking);
     cache_roster_learn(cache, &notes, count);
     cache_roster_leave(roster);
@@ -258,6 +260,26 @@ static void test_many_nodes_are_judged_in_slices(void **state)
     }
 }
 
+/* Packing prices all at the end, in one hold. */
+static void test_many_nodes_are_weighed_in_slices(void **state)
+{
+    (void)state;
+    static int64_t first[MANY];
+    struct pod_request half = gpus(1, 50);
+    fill();
+    assert_int_equal(cache_pack_prepare(cache, 0), 0);
+    policy = &node_policy_pack;
+    for (int again = 0; again < 3; again++) {
+        ask(names, MANY, &half);
+        check_many(MANY);
+        for (uint32_t i = 0; i < MANY; i++) {
+            assert_int_equal(scores[i] > 0, i % 3 > 0);
+            first[i] = again == 0 ? scores[i] : first[i];
+            assert_int_equal(scores[i], first[i]);
+        }
+    }
+}
+
 static atomic_bool stop;
 
 /* A node that comes and goes takes its slot and its name along. */
@@ -278,10 +300,12 @@ static void test_nodes_may_change_while_they_are_judged(void **state)
     (void)state;
     pthread_t thread;
     fill();
+    assert_int_equal(cache_pack_prepare(cache, 0), 0);
     atomic_store(&stop, false);
     assert_int_equal(pthread_create(&thread, NULL, come_and_go, NULL), 0);
     for (int64_t percent = 1; percent <= 12; percent++) {
         struct pod_request request = gpus(1, percent);
+        policy = percent % 2 ? &node_policy_binpack : &node_policy_pack;
         ask(names, MANY + 1, &request);
         for (uint32_t i = 0; i <= MANY; i++) /* those that stay */
             if (i % 3 != 0 && i < MANY)
@@ -303,6 +327,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_without_memory_the_old_one_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_roster_outlives_the_cache, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_nodes_are_judged_in_slices, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_nodes_are_weighed_in_slices, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nodes_may_change_while_they_are_judged, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
