@@ -203,9 +203,16 @@ static void verbs_of_a_replica_that_does_not_lead(void **state)
     assert_neutral("does not lead");
 }
 
+static bool is_same_answer(const struct exchange *a, const struct exchange *b)
+{
+    const struct strbuf *x = &a->reply.body, *y = &b->reply.body;
+    return a->reply.status == b->reply.status && !x->failed && x->len == y->len &&
+           memcmp(x->data, y->data, x->len) == 0;
+}
+
 /* The n-th allocation fails, for every n: filter and bind say so in Error, the other two with 500
  * or, if it was the answer itself that found no room, with a failed body that the server turns into
- * 500. */
+ * 500. One that is only for calls to come, or is not needed any more, changes nothing. */
 static void end_of_memory(void **state)
 {
     (void)state;
@@ -223,17 +230,22 @@ static void end_of_memory(void **state)
         release(&exchange); /* the cache remembers now what it found of nodes */
         mem_fail_at(0);
         exchange = ask(calls[i].path, "", calls[i].body);
-        long allocations = mem_count();
-        release(&exchange);
+        long allocations = mem_count(), missed = 0;
+        struct exchange whole = exchange;
         assert_true(allocations > 0);
         for (long n = 1; n <= allocations; n++) {
             mem_fail_at(n);
             exchange = ask(calls[i].path, "", calls[i].body);
             mem_fail_at(0);
-            assert_true(exchange.reply.body.failed || (exchange.reply.status == calls[i].status &&
-                                                       contains(&exchange, "out of memory")));
+            bool same = is_same_answer(&exchange, &whole);
+            missed += !same;
+            assert_true(same || exchange.reply.body.failed ||
+                        (exchange.reply.status == calls[i].status &&
+                         contains(&exchange, "out of memory")));
             release(&exchange);
         }
+        assert_true(missed >= allocations / 2);
+        release(&whole);
     }
 }
 
