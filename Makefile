@@ -240,7 +240,7 @@ prove: ## run the long suites, hours (TEST="part part", SCALE=100 for minutes); 
 	+@MAKE='$(MAKE)' MAKEFLAGS= SCALE='$(SCALE)' tests/prove.sh $(TEST)
 
 # libFuzzer needs every object told of coverage; such a build is one of its own.
-fuzz: | deps ## let each fuzz target make up input (SECONDS=n each, or RUNS=n; SEED=n; TEST=pattern)
+fuzz: | deps ## let each fuzz target make up input (SECONDS=n each, RUNS=n; SEED=n; TEST=pattern)
 	@MAKEFLAGS= $(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address,undefined FUZZER=1 \
 		SECONDS='$(SECONDS)' RUNS='$(RUNS)' SEED='$(SEED)' MERGE='$(MERGE)' TEST='$(TEST)' V='$(V)' fuzz-run
 

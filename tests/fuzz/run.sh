@@ -3,7 +3,8 @@
 # run.sh: each fuzz target that TEST picks, from its corpus in tests/fuzz/corpus and what earlier runs added in
 # build/fuzz/NAME.  Started by `make fuzz`, with B and
 #   SECONDS_EACH=n   for so long (60), or
-#   RUNS=n           for so many inputs, a tenth of it where an input is a conversation: http and state, or
+#   RUNS=n           for so many inputs, a tenth of it where an input is a conversation: http and state; with
+#                    SECONDS_EACH too, whatever is first; or
 #   MERGE=1          not at all: what earlier runs added and reaches new code goes into the corpus.
 #   SEED=n           with the same dice each time.
 # Inputs that were survived badly are left in build/fuzz.
@@ -16,16 +17,15 @@ export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 # Kernels that randomise addresses in 32 bits leave ASan no place for its shadow.
 setarch -R true 2>/dev/null && calm="setarch -R" || calm=
 
-# how_far NAME: the options that end a run.
+# how_far NAME: the options that end a run, into end.
 how_far() {
-    if [ -z "$RUNS" ]; then
-        echo "-max_total_time=${SECONDS_EACH:-60}"
-        return
-    fi
-    case $1 in
-    http | state) echo "-runs=$((RUNS / 10))" ;;
-    *) echo "-runs=$RUNS" ;;
+    end=()
+    case $RUNS,$1 in
+    ,*) SECONDS_EACH=${SECONDS_EACH:-60} ;;
+    *,http | *,state) end+=("-runs=$((RUNS / 10))") ;;
+    *) end+=("-runs=$RUNS") ;;
     esac
+    [ -z "${SECONDS_EACH:-}" ] || end+=("-max_total_time=$SECONDS_EACH")
 }
 
 # Longer inputs are slower and find little more.
@@ -53,7 +53,8 @@ for program in "$B"/tests/fuzz/fuzz_*; do
     else
         [ ! -e "tests/fuzz/$name.dict" ] || options+=("-dict=tests/fuzz/$name.dict")
         [ -z "$SEED" ] || options+=("-seed=$SEED")
-        options+=("$(how_far "$name")" "$found" "$corpus")
+        how_far "$name"
+        options+=("${end[@]}" "$found" "$corpus")
     fi
     start=$SECONDS
     # shellcheck disable=SC2086 # nothing, or two words
