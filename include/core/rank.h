@@ -31,7 +31,8 @@ struct rank_names {
     const uint32_t *hashes; /* roster_hash() of each, or NULL: not computed yet */
 };
 
-/* Entries that rank_keep() needs to keep `max` of `count`. */
+/* Entries that rank_keep() needs to keep `max` of `count`, or fewer; 0, which keeps all, counts as 1, so that a rule
+ * may still become that of one. */
 uint32_t rank_space(uint32_t max, uint32_t count);
 
 /* Of the candidates with REASON_FITS keep the best by score (higher is better), and set the others to

@@ -72,7 +72,8 @@ static uint32_t count_fitting(const enum reason *reasons, uint32_t count)
 
 uint32_t rank_space(uint32_t max, uint32_t count)
 {
-    return max < count / 2 ? 2 * max : count;
+    uint32_t least = max > 0 ? max : 1;
+    return least < count / 2 ? 2 * least : count;
 }
 
 /* Candidates are gathered, and whenever there are twice as many as are kept the worse half goes: from then

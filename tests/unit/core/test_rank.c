@@ -187,6 +187,17 @@ static void test_reasons_stay(void **state)
     assert_int_equal(reasons[2], REASON_FITS);
 }
 
+/* A rule that keeps all may become one that keeps a single candidate, with the space that there is. */
+static void test_space_for_all_is_enough_for_fewer(void **state)
+{
+    (void)state;
+    for (uint32_t count = 1; count < 50; count++)
+        for (uint32_t max = 0; max < 60; max++) {
+            assert_true(rank_space(max, count) >= rank_space(1, count));
+            assert_in_range(rank_space(max, count), max < count ? max + (max == 0) : count, count);
+        }
+}
+
 #define CASE(test) cmocka_unit_test_setup(test, setup)
 
 int main(void)
@@ -198,6 +209,7 @@ int main(void)
         CASE(test_ties_differ_by_pod_and_not_by_time),
         CASE(test_ties_are_fair),
         CASE(test_only_the_first),
+        CASE(test_space_for_all_is_enough_for_fewer),
         CASE(test_reasons_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
