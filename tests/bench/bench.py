@@ -211,7 +211,8 @@ def growth_rows(directory, scale):
               max(flat[1:]) <= 1.2)
 
 
-FILTERS = ("cache_rank", "cache_scan", "cache_score")
+FILTERS = ("cache_rank", "cache_rank_plain", "cache_scan", "cache_score", "cache_repeated",
+           "inquire_locked")
 SHORT = ("cache_pod_set", "cache_pod_same", "cache_pod_remove", "cache_pod_find",
          "cache_prepare_cards", "cache_node_set", "cache_node_remove", "cache_devices_set",
          "cache_devices_remove", "cache_book", "cache_confirm", "cache_forget",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What pack is never below, on small made lists: best fit, whatever its tables come from, and FGD and its own
+ * What pack is not below, by more than three standard errors, on five small made lists: best fit, whatever its tables come from, and FGD and its own
  * figures of a known list when it learns from the pods that come. FLOOR_TABLE=1 prints what was found.
  */
 #include <setjmp.h>
