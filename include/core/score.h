@@ -11,6 +11,12 @@
  * Koordinator's resource scores (pkg/scheduler/plugins/deviceshare/scoring.go): per resource
  * (total - requested) * 100 / total or requested * 100 / total, weighted, in integer divisions.
  */
+#define SCORE_MAX 100
+
+/* Finer, for who ranks nodes by it: a pod with a hundredth of a card takes an eightieth of SCORE_MAX's
+ * step on a node of eight cards, and the next pod must see it. */
+#define SCORE_FINE 10000
+
 enum score_strategy { SCORE_LEAST_ALLOCATED, SCORE_MOST_ALLOCATED };
 
 /* Weight of each dimension of each kind; Koordinator's default is 1 for everything but gpu-core. */
@@ -28,10 +34,13 @@ int64_t score_amounts(enum score_strategy strategy, const int64_t weight[DIM_MAX
                       const struct amount *request, const struct amount *total,
                       const struct amount *free_amount);
 
-/* Node score: for each requested kind score_amounts over the sums of the node's cards with the
- * PER-CARD request, added up (so it may exceed 100). */
-int64_t score_node(enum score_strategy strategy, const struct score_weights *weights,
+/* Node score: for each requested kind score_amounts, on a scale to `max` (SCORE_MAX or SCORE_FINE) instead of
+ * 100, over the sums of the node's cards with the PER-CARD request, added up (so it may exceed `max`). */
+int64_t score_node(enum score_strategy strategy, const struct score_weights *weights, int64_t max,
                    const struct cards *cards, const struct pod_request *request);
+
+/* From SCORE_FINE to SCORE_MAX, rounded down. In place. */
+void score_coarsen(int64_t *scores, uint32_t count);
 
 /* Scale raw scores so that the best is 100 (x 100 / max, integer); all zero stays zero. In
  * place. */

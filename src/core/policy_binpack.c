@@ -10,7 +10,7 @@ static bool prefer(const struct cards *cards, enum device_kind kind, uint32_t a,
 
 static int64_t score(const struct cards *cards, const struct pod_request *request)
 {
-    return score_node(SCORE_MOST_ALLOCATED, &score_default_weights, cards, request);
+    return score_node(SCORE_MOST_ALLOCATED, &score_default_weights, SCORE_FINE, cards, request);
 }
 
 const struct device_policy device_policy_binpack = {.name = "binpack", .prefer = prefer};

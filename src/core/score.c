@@ -3,8 +3,7 @@
 
 #include <stdbool.h>
 
-#define SCORE_MAX 100 /* of one resource, and of a normalised node */
-#define WIRE_MAX  10  /* of a node in kube-scheduler's extender protocol */
+#define WIRE_MAX 10 /* of a node in kube-scheduler's extender protocol */
 
 const struct score_weights score_default_weights = {
     .weight =
@@ -16,32 +15,39 @@ const struct score_weights score_default_weights = {
 };
 
 /* One resource, from what would be left of it; nothing is left when the request is too large. */
-static int64_t score_one(enum score_strategy strategy, int64_t request, int64_t total,
-                         int64_t free_amount)
+static int64_t score_one(enum score_strategy strategy, int64_t max, int64_t request,
+                         int64_t total, int64_t free_amount)
 {
     int64_t left = 0;
     if (free_amount <= total && request <= free_amount)
         left = free_amount - request;
-    return (strategy == SCORE_LEAST_ALLOCATED ? left : total - left) * SCORE_MAX / total;
+    return (strategy == SCORE_LEAST_ALLOCATED ? left : total - left) * max / total;
 }
 
-int64_t score_amounts(enum score_strategy strategy, const int64_t weight[DIM_MAX],
-                      const struct amount *request, const struct amount *total,
-                      const struct amount *free_amount)
+static int64_t score_list(enum score_strategy strategy, const int64_t weight[DIM_MAX], int64_t max,
+                          const struct amount *request, const struct amount *total,
+                          const struct amount *free_amount)
 {
     int64_t score = 0, weights = 0;
     for (enum dimension dim = 0; dim < DIM_MAX; dim++) {
         int64_t of = amount_get(total, dim);
         if (of <= 0 || weight[dim] == 0)
             continue;
-        score += weight[dim] *
-                 score_one(strategy, amount_get(request, dim), of, amount_get(free_amount, dim));
+        score += weight[dim] * score_one(strategy, max, amount_get(request, dim), of,
+                                         amount_get(free_amount, dim));
         weights += weight[dim];
     }
     return weights > 0 ? score / weights : 0;
 }
 
-int64_t score_node(enum score_strategy strategy, const struct score_weights *weights,
+int64_t score_amounts(enum score_strategy strategy, const int64_t weight[DIM_MAX],
+                      const struct amount *request, const struct amount *total,
+                      const struct amount *free_amount)
+{
+    return score_list(strategy, weight, SCORE_MAX, request, total, free_amount);
+}
+
+int64_t score_node(enum score_strategy strategy, const struct score_weights *weights, int64_t max,
                    const struct cards *cards, const struct pod_request *request)
 {
     int64_t score = 0;
@@ -50,10 +56,16 @@ int64_t score_node(enum score_strategy strategy, const struct score_weights *wei
             continue;
         struct cards_sum space;
         const struct cards_sum *sum = cards_sum_of(cards, kind, &space);
-        score += score_amounts(strategy, weights->weight[kind], &request->of[kind].each, &sum->total,
-                               &sum->left);
+        score += score_list(strategy, weights->weight[kind], max, &request->of[kind].each,
+                            &sum->total, &sum->left);
     }
     return score;
+}
+
+void score_coarsen(int64_t *scores, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        scores[i] /= SCORE_FINE / SCORE_MAX;
 }
 
 void score_normalize(int64_t *scores, uint32_t count)

@@ -52,6 +52,7 @@ int sched_prioritize(struct sched *sched, const struct candidates_call *call, st
     if (policy->weigh != NULL) {
         score_favour_best(scores, call->node_count);
     } else {
+        score_coarsen(scores, call->node_count);
         score_normalize(scores, call->node_count);
         score_stretch(scores, call->node_count);
     }

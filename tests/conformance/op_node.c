@@ -90,7 +90,7 @@ static void run_score_node(struct vector *v, json_object *answer)
     }
     json_put_int(
         answer, "score",
-        score_node(q.settings.strategy, &q.settings.weights, &q.node.cards, &q.asked.request));
+        score_node(q.settings.strategy, &q.settings.weights, SCORE_MAX, &q.node.cards, &q.asked.request));
 }
 
 static void run_score_device(struct vector *v, json_object *answer)

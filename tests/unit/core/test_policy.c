@@ -63,14 +63,37 @@ static void idle_node(int cards)
         node_add(&node, DEVICE_GPU, gpu_of(80 * GIB));
 }
 
+static int64_t coarse(int64_t score)
+{
+    score_coarsen(&score, 1);
+    return score;
+}
+
 static int64_t least(struct pod_request request)
 {
-    return node_policy_spread.score(&node.cards, &request);
+    return coarse(node_policy_spread.score(&node.cards, &request));
 }
 
 static int64_t most(struct pod_request request)
 {
-    return node_policy_binpack.score(&node.cards, &request);
+    return coarse(node_policy_binpack.score(&node.cards, &request));
+}
+
+/* Nodes are ranked by more than is told: of eight cards a hundredth of one is an eighth of a percent. */
+static void test_a_hundredth_of_a_card_counts(void **state)
+{
+    (void)state;
+    struct pod_request request = ask(RESOURCE_GPU, 1, RESOURCE_MAX, 0);
+    idle_node(8);
+    int64_t spread = node_policy_spread.score(&node.cards, &request);
+    int64_t binpack = node_policy_binpack.score(&node.cards, &request);
+    for (int i = 0; i < 100; i++) {
+        node_use(&node, i % 8, (struct amount){1, 1, 80 * GIB / 100});
+        assert_true(node_policy_spread.score(&node.cards, &request) < spread);
+        assert_true(node_policy_binpack.score(&node.cards, &request) > binpack);
+        spread = node_policy_spread.score(&node.cards, &request);
+        binpack = node_policy_binpack.score(&node.cards, &request);
+    }
 }
 
 /* Koordinator's examples: the amount of one card is scored, however many cards are wanted. */
@@ -235,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_score_of_absurd_requests),
         cmocka_unit_test(test_node_scores),
+        cmocka_unit_test(test_a_hundredth_of_a_card_counts),
         cmocka_unit_test(test_node_score_of_kinds),
         cmocka_unit_test(test_normalize),
         cmocka_unit_test(test_stretch),
