@@ -36,8 +36,10 @@ static int copy_inventory(const struct inventory *inventory, struct inventory **
         return rc;
     struct inventory *copy =
         mem_calloc(sizeof *copy + inventory->count * sizeof(struct device) + text_bytes, 1);
-    if (copy == NULL)
-        return error_set(err, -ENOMEM, "out of memory");
+    if (copy == NULL) {
+        error_set(err, -ENOMEM, "out of memory");
+        return -ENOMEM;
+    }
     struct device *devices = (struct device *)(copy + 1);
     char *text = (char *)(devices + inventory->count);
     for (uint32_t i = 0; i < inventory->count; i++) {
