@@ -403,6 +403,25 @@ def misplaced(found, wanted):
     return sum(max(0, have - want) for have, want in zip(found, wanted))
 
 
+def bind_at_once(cluster, extender, asks, manifests):
+    """Seconds until all are bound, and their places. All are there before the first is looked at: kube-scheduler
+    goes from one to the next without a pause."""
+    pods = len(manifests)
+    asks.pause()
+    in_parallel(cluster.create, manifests)
+    asks.resume()
+    begun = time.monotonic()
+    wait_until(lambda: extender_counts(extender)["bound"] == pods, f"{pods} pods are bound", 900, 0.2)
+    took = time.monotonic() - begun
+    check(cluster.api, pods=pods)
+    return took, places(cluster.api)
+
+
+def placed_nodes(cluster, nodes):
+    in_parallel(lambda number: cluster.create_gpu_node(f"n{number}", objects.gpus(PLACED_CARDS), True),
+                range(nodes))
+
+
 def placement_run(plane, cluster, directory, nodes, policy, care, pods):
     load, share = os.getloadavg()[0], share_of_a_card(policy, pods, nodes)
     name = f"placement-{nodes}-{policy}-{list(CARE).index(care)}"
@@ -411,15 +430,8 @@ def placement_run(plane, cluster, directory, nodes, policy, care, pods):
     asks = plane.scheduler(extended_config(plane, extender.url), name + "-scheduler")
     manifests = [wish(objects.pod(f"pod-{number}", objects.percent(share), schedulerName="deviceshare"), policy, policy)
                  for number in range(pods)]
-    # All are there before the first is looked at: kube-scheduler goes from one to the next without a pause.
-    asks.pause()
-    in_parallel(cluster.create, manifests)
-    asks.resume()
-    begun = time.monotonic()
-    wait_until(lambda: extender_counts(extender)["bound"] == pods, f"{pods} pods are bound", 900, 0.2)
-    took = time.monotonic() - begun
-    check(cluster.api, pods=pods)
-    found, wanted = list(places(cluster.api).values()), ideal(policy, pods, nodes, 100 // share)
+    took, found = bind_at_once(cluster, extender, asks, manifests)
+    found, wanted = list(found.values()), ideal(policy, pods, nodes, 100 // share)
     blind = unseeing(extender.log(), policy, nodes, 100 // share)
     refused = extender.sample("scheduler_deviceshare_allocations_total", result="refused")
     waits = [extender.sample("deviceshare_filter_waits_total", result=result)
@@ -438,8 +450,7 @@ def measure_placement(plane, directory, arguments):
     rows = []
     for nodes in arguments.nodes:
         cluster = set_up(plane, f"placement-{nodes}")
-        in_parallel(lambda number: cluster.create_gpu_node(f"n{number}", objects.gpus(PLACED_CARDS), True),
-                    range(nodes))
+        placed_nodes(cluster, nodes)
         rows += [placement_run(plane, cluster, directory, nodes, policy, care, arguments.pods)
                  for policy in ("spread", "binpack") for care in CARE]
         cluster.tear_down()
@@ -466,14 +477,7 @@ def candidates_run(plane, cluster, directory, nodes, policy, bound, pods):
     manifests = [wish(objects.pod(f"pod-{number}", {**objects.percent(25), "cpu": "1"},
                                   schedulerName="deviceshare"), policy, "binpack", "prefer")
                  for number in range(pods)]
-    asks.pause()
-    in_parallel(cluster.create, manifests)
-    asks.resume()
-    begun = time.monotonic()
-    wait_until(lambda: extender_counts(extender)["bound"] == pods, f"{pods} pods are bound", 900, 0.2)
-    took = time.monotonic() - begun
-    check(cluster.api, pods=pods)
-    found = places(cluster.api)
+    took, found = bind_at_once(cluster, extender, asks, manifests)
     for part in (asks, extender):
         plane.end(part)
     empty(cluster)
@@ -486,8 +490,7 @@ def candidates_run(plane, cluster, directory, nodes, policy, bound, pods):
 def measure_candidates(plane, directory, arguments):
     for nodes in arguments.nodes:
         cluster = set_up(plane, f"candidates-{nodes}")
-        in_parallel(lambda number: cluster.create_gpu_node(f"n{number}", objects.gpus(PLACED_CARDS), True),
-                    range(nodes))
+        placed_nodes(cluster, nodes)
         rows = [candidates_run(plane, cluster, directory, nodes, policy, bound, arguments.pods)
                 for policy in ("binpack", "pack", "spread") for bound in BOUNDS]
         cluster.tear_down()

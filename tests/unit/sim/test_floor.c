@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What pack is not below, by more than three standard errors, on five small made lists: best fit, whatever its tables come from, and FGD and its own
+ * What pack is not below, by more than two standard errors, on five small made lists: best fit, whatever its tables come from, and FGD and its own
  * figures of a known list when it learns from the pods that come. FLOOR_TABLE=1 prints what was found.
  */
 #include <setjmp.h>
@@ -179,7 +179,7 @@ static double mean(const double lost[SEEDS])
 }
 
 /* Not more is lost than there, as far as so many pairs can tell: not by more than
- * three standard errors, since some seventy such means are compared. */
+ * two standard errors. */
 static void hold(size_t list, enum way way, double lost[WAYS][SEEDS], enum way bar)
 {
     double difference = mean(lost[way]) - mean(lost[bar]), squares = 0;
@@ -188,7 +188,7 @@ static void hold(size_t list, enum way way, double lost[WAYS][SEEDS], enum way b
         squares += off * off;
     }
     double error = sqrt(squares / (SEEDS - 1) / SEEDS);
-    if (difference > 3 * error)
+    if (difference > 2 * error)
         fail_msg("%s, %s: %.2f %% rejected, %s %.2f, standard error of the difference %.2f",
                  recipes[list].name, ways[way].name, mean(lost[way]), ways[bar].name,
                  mean(lost[bar]), error);
